@@ -55,7 +55,7 @@ function makeExecutable() {
 
 /** A folder cannot replace a full folder in one step, so another build may slip in between the two. */
 function swapIn() {
-  const attemptsMax = 20
+  const maxAttempts = 20
   for (let attempt = 1; ; attempt += 1) {
     moveAside()
     try {
@@ -63,7 +63,7 @@ function swapIn() {
       return
     } catch (error) {
       const isTakenAgain = error.code === 'ENOTEMPTY' || error.code === 'EEXIST'
-      if (!isTakenAgain || attempt === attemptsMax) throw error
+      if (!isTakenAgain || attempt === maxAttempts) throw error
     }
   }
 }

@@ -10,8 +10,8 @@ const library = [
   'index',
   'fences/index',
   'testing',
-  'runtime/caretaker-thread',
-  'runtime/engine-thread',
+  'runtime/caretaker/caretaker-thread',
+  'runtime/thread/engine-thread',
   'cli/demo-worker',
 ]
 

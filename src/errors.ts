@@ -129,10 +129,10 @@ export class IllegalMoveError extends HoldfastError {
 }
 
 export class AttemptsExhaustedError extends HoldfastError {
-  constructor(facts: { subject: string; failures: number; attemptsMax: number }) {
+  constructor(facts: { subject: string; failures: number; maxAttempts: number }) {
     super('ATTEMPTS_EXHAUSTED', {
-      what: `${facts.subject} failed ${facts.failures} times, its limit is ${facts.attemptsMax}`,
-      next: 'submit it again when the cause is mended',
+      what: `${facts.subject} failed ${facts.failures} times, its limit is ${facts.maxAttempts}`,
+      next: 'submit it again when the cause is fixed',
       facts,
     })
   }

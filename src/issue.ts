@@ -1,6 +1,6 @@
 /** What is wrong with an input, in our words: those of the schema library never reach a user. */
 import * as z from 'zod'
-import { nameLengthMax, nearestName } from './domain/name.ts'
+import { maxNameLength, nearestName } from './domain/name.ts'
 import { shown } from './domain/text.ts'
 
 export interface Issue {
@@ -16,7 +16,7 @@ export type Checked<Value> =
   | { readonly isSound: true; readonly value: Value }
   | { readonly isSound: false; readonly issues: readonly [Issue, ...Issue[]] }
 
-const issuesMax = 10
+const maxIssues = 10
 
 /** Checks an input. `others` are names that are known beside those of the schema, to be suggested for mistyped ones. */
 export function check<Schema extends z.ZodType>(
@@ -28,7 +28,7 @@ export function check<Schema extends z.ZodType>(
   if (parsed.success) return { isSound: true, value: parsed.data }
   // Once more, for its words: a schema says what it says only while it checks.
   const { error = parsed.error } = schema.safeParse(input, { error: wordsFor })
-  const issues = error.issues.slice(0, issuesMax).map((issue) => issueOf(issue, schema, others))
+  const issues = error.issues.slice(0, maxIssues).map((issue) => issueOf(issue, schema, others))
   return { isSound: false, issues: issues as [Issue, ...Issue[]] }
 }
 
@@ -40,24 +40,24 @@ function issueOf(issue: z.core.$ZodIssue, schema: z.ZodType, others: readonly st
       path,
       message: issue.message,
       next: suggestion(issue.keys, known),
-      facts: { unknown: issue.keys.slice(0, issuesMax) },
+      facts: { unknown: issue.keys.slice(0, maxIssues) },
     }
   }
-  const told =
+  const received =
     issue.code === 'custom' ? (issue.params as Pick<Issue, 'next' | 'facts'> | undefined) : undefined
-  return { path, message: issue.message, ...told }
+  return { path, message: issue.message, ...received }
 }
 
 /** A name in a path may be the caller's own, and of any length. */
 function stepText(step: PropertyKey): string {
   const text = String(step)
-  return text.length > nameLengthMax ? `${text.slice(0, nameLengthMax)}…` : text
+  return text.length > maxNameLength ? `${text.slice(0, maxNameLength)}…` : text
 }
 
 /** Names that are not known, as many as can be read. */
 export function unknownOptions(names: readonly string[]): string {
-  const more = names.length - issuesMax
-  return `unknown option ${names.slice(0, issuesMax).map(shown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+  const more = names.length - maxIssues
+  return `unknown option ${names.slice(0, maxIssues).map(shown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
 /** What a mistyped name may have meant, or all there are. */
@@ -65,7 +65,7 @@ export function suggestion(unknown: readonly string[], known: readonly string[])
   const wrong = new Set(unknown)
   const usable = known.filter((name) => !wrong.has(name))
   const typed = String(unknown[0])
-  const nearest = typed.length > nameLengthMax ? null : nearestName(typed, usable)
+  const nearest = typed.length > maxNameLength ? null : nearestName(typed, usable)
   if (nearest !== null) return `did you mean "${nearest}"?`
   return usable.length === 0 ? 'leave it out' : `known options: ${usable.join(', ')}`
 }

@@ -17,19 +17,19 @@ const name = z.string().refine(isName, { error: 'is not a usable name' })
 const restartReason = 'Server restart - run paused'
 
 const recovery = z.strictObject({
-  onOpen: z.boolean().default(true).describe('Heal when a store is opened.'),
-  onClaim: z.boolean().default(true).describe('Heal before claims, once a batch.'),
+  onOpen: z.boolean().default(true).describe('Recover when a store is opened.'),
+  onClaim: z.boolean().default(true).describe('Recover before claims, once per batch.'),
   onWait: z
     .boolean()
     .default(true)
     .describe('Look for dead holders on this machine once a second while a call waits for work.'),
-  everyMs: z.int().min(0).max(3_600_000).default(5_000).describe('Heal every so often, ms; 0 = never.'),
+  everyMs: z.int().min(0).max(3_600_000).default(5_000).describe('How often to recover, ms; 0 = never.'),
   probeEveryMs: z
     .int()
     .min(0)
     .max(60_000)
     .default(250)
-    .describe('Look for dead holders on this machine every so often, ms; 0 = never.'),
+    .describe('How often to look for dead holders on this machine, ms; 0 = never.'),
   pauseReason: z
     .string()
     .trim()
@@ -47,25 +47,25 @@ const retention = z.strictObject({
     .min(0)
     .default(7 * dayMs)
     .describe(
-      'Finished items and messages, and the items of completed runs, are removed after, ms, and up to two hours later; 0 = kept.',
+      'How long to keep finished items and messages, and the items of completed runs, ms; removed up to two hours later. 0 = for ever.',
     ),
   eventsMs: z
     .int()
     .min(0)
     .default(90 * dayMs)
-    .describe('Events and completed runs are removed after, ms, and up to two hours later; 0 = kept.'),
+    .describe('How long to keep events and completed runs, ms; removed up to two hours later. 0 = for ever.'),
   answersMs: z
     .int()
     .min(0)
     .default(dayMs)
     .describe(
-      'Answers to requests with idempotency keys are removed after, ms, and up to two hours later; 0 = kept.',
+      'How long to keep answers under idempotency keys, ms; removed up to two hours later. 0 = for ever.',
     ),
   eventsExport: z
     .string()
     .optional()
-    .describe('Events are appended to this file as JSON lines before they are removed.'),
-  everyMs: z.int().min(1_000).default(60_000).describe('Looked at every so often, ms.'),
+    .describe('Append events to this file as JSON lines before they are removed.'),
+  everyMs: z.int().min(1_000).default(60_000).describe('How often to look for what can be removed, ms.'),
 })
 export type RetentionOptions = z.output<typeof retention>
 
@@ -75,39 +75,37 @@ const quotas = z.strictObject({
     .min(1)
     .max(1_000)
     .default(defaultQuotas.reservations)
-    .describe('Reservations of paths that one agent may have at once.'),
-  lockPlaces: z
+    .describe('Path reservations that one agent may hold at once.'),
+  lockWaits: z
     .int()
     .min(1)
     .max(10_000)
-    .default(defaultQuotas.lockPlaces)
-    .describe('Lines for locks in which one agent may stand at once.'),
+    .default(defaultQuotas.lockWaits)
+    .describe('Lock lines that one agent may wait in at once.'),
 })
 
-export const busyTimeoutMsMax = 600_000
+export const maxBusyTimeoutMs = 600_000
 
 export const openOptions = z.strictObject({
   agent: name.optional().describe('Name of this participant; default HOLDFAST_AGENT, else type-host-pid.'),
-  namespace: name.default('default').describe('Everything in one namespace is invisible to the others.'),
+  namespace: name.default('default').describe("Namespaces cannot see each other's data."),
   durability: z
     .enum(['full', 'normal'])
     .default('full')
-    .describe(
-      'full: every acknowledged change is on disk. normal: the last ones may be lost at a power failure.',
-    ),
+    .describe('full: every acknowledged change is on disk. normal: a power failure may lose the last ones.'),
   busyTimeoutMs: z
     .int()
     .min(0)
-    .max(busyTimeoutMsMax)
+    .max(maxBusyTimeoutMs)
     .default(5_000)
-    .describe('How long to wait for other processes that write or recover the log before BUSY, ms.'),
+    .describe('How long to wait for other writers before failing with BUSY, ms.'),
   patienceMs: z
     .int()
     .min(0)
     .max(600_000)
     .optional()
     .describe(
-      'How long a call waits for a store that is away, ms; default 35 s on PostgreSQL, 20 s elsewhere. The `waitMs` of a call goes before it.',
+      'How long a call waits for an unavailable store, ms; default 35 s on PostgreSQL, 20 s elsewhere. The `waitMs` of a call takes precedence.',
     ),
   leaseMs: z
     .int()
@@ -115,7 +113,7 @@ export const openOptions = z.strictObject({
     .max(86_400_000)
     .optional()
     .describe(
-      'Length of the leases that this process renews unless the call or the queue sets one, ms; at least 500, default 60 s on PostgreSQL, 30 s elsewhere. Leases that nobody renews have their own.',
+      'Length of the leases that this process renews, ms, unless the call or the queue sets one; at least 500, default 60 s on PostgreSQL, 30 s elsewhere. Leases that nobody renews have their own defaults.',
     ),
   manualGraceMs: z
     .int()
@@ -123,27 +121,27 @@ export const openOptions = z.strictObject({
     .max(86_400_000)
     .optional()
     .describe(
-      'How long after its end a lease that nobody renews is left alone, ms; default 0. Saved in the store, for everyone who opens it later.',
+      'How long an expired lease that nobody renews is left alone, ms; default 0. Saved in the store for everyone who opens it.',
     ),
   wedgedAfterMs: z
     .int()
     .min(1_000)
     .max(86_400_000)
     .default(300_000)
-    .describe('A main loop silent for so long loses its leases, ms.'),
+    .describe('A main loop that is silent for this long loses its leases, ms.'),
   background: z
     .boolean()
     .default(true)
-    .describe('Renew and heal in the background. Without it, claims are manual leases.'),
+    .describe('Renew leases and recover in the background. Without it, claims are manual leases.'),
   recovery: z
     .union([z.boolean(), recovery.partial()])
     .default({})
-    .describe('Which triggers heal; false turns all off.'),
+    .describe('Which triggers run recovery; false turns all of them off.'),
   redelivery: z
     .boolean()
     .default(true)
     .describe(
-      'Send what is due by adapters, for the first time and again, and escalate what nobody answered, in the background; needs `background`. Without it only inboxes are reached, until processRetries() is called.',
+      'Send, retry and escalate messages in the background; needs `background`. Without it only inboxes are reached until processRetries() is called.',
     ),
   adapters: z
     .record(
@@ -151,9 +149,9 @@ export const openOptions = z.strictObject({
       z.custom<Adapter>(isAdapter, { error: 'is not an adapter' }),
     )
     .default({})
-    .describe('How this process delivers messages beside the inbox, by name.'),
+    .describe('How this process delivers messages besides the inbox, by name.'),
   retention: retention.partial().default({}).describe('How long finished things are kept.'),
-  quotas: quotas.partial().default({}).describe('How much one agent may take of what all share.'),
+  quotas: quotas.partial().default({}).describe('How much of a shared resource one agent may take.'),
   logger: z
     .custom<Logger | false>(
       (value) => value === false || (typeof value === 'object' && value !== null && 'warn' in value),
@@ -170,31 +168,31 @@ export const openOptions = z.strictObject({
 export interface OpenOptions {
   /** Name of this participant; default HOLDFAST_AGENT, else type-host-pid. */
   readonly agent?: string | undefined
-  /** Everything in one namespace is invisible to the others. */
+  /** Namespaces cannot see each other's data. */
   readonly namespace?: string | undefined
-  /** full: every acknowledged change is on disk. normal: the last ones may be lost at a power failure. */
+  /** full: every acknowledged change is on disk. normal: a power failure may lose the last ones. */
   readonly durability?: 'full' | 'normal' | undefined
-  /** How long to wait for other processes that write or recover the log before BUSY, ms. */
+  /** How long to wait for other writers before failing with BUSY, ms. */
   readonly busyTimeoutMs?: number | undefined
-  /** How long a call waits for a store that is away, ms; default 35 s on PostgreSQL, 20 s elsewhere. The `waitMs` of a call goes before it. */
+  /** How long a call waits for an unavailable store, ms; default 35 s on PostgreSQL, 20 s elsewhere. The `waitMs` of a call takes precedence. */
   readonly patienceMs?: number | undefined
-  /** Length of the leases that this process renews unless the call or the queue sets one, ms; at least 500, default 60 s on PostgreSQL, 30 s elsewhere. Leases that nobody renews have their own. */
+  /** Length of the leases that this process renews, ms, unless the call or the queue sets one; at least 500, default 60 s on PostgreSQL, 30 s elsewhere. Leases that nobody renews have their own defaults. */
   readonly leaseMs?: number | undefined
-  /** How long after its end a lease that nobody renews is left alone, ms; default 0. Saved in the store, for everyone who opens it later. */
+  /** How long an expired lease that nobody renews is left alone, ms; default 0. Saved in the store for everyone who opens it. */
   readonly manualGraceMs?: number | undefined
-  /** A main loop silent for so long loses its leases, ms. */
+  /** A main loop that is silent for this long loses its leases, ms. */
   readonly wedgedAfterMs?: number | undefined
-  /** Renew and heal in the background. Without it, claims are manual leases. */
+  /** Renew leases and recover in the background. Without it, claims are manual leases. */
   readonly background?: boolean | undefined
-  /** Which triggers heal; false turns all off. */
+  /** Which triggers run recovery; false turns all of them off. */
   readonly recovery?: boolean | Partial<RecoveryOptions> | undefined
-  /** Send what is due by adapters, for the first time and again, and escalate what nobody answered, in the background; needs `background`. Without it only inboxes are reached, until processRetries() is called. */
+  /** Send, retry and escalate messages in the background; needs `background`. Without it only inboxes are reached until processRetries() is called. */
   readonly redelivery?: boolean | undefined
-  /** How this process delivers messages beside the inbox, by name. */
+  /** How this process delivers messages besides the inbox, by name. */
   readonly adapters?: Readonly<Record<string, Adapter>> | undefined
   /** How long finished things are kept. */
   readonly retention?: Partial<RetentionOptions> | undefined
-  /** How much one agent may take of what all share. */
+  /** How much of a shared resource one agent may take. */
   readonly quotas?: Partial<Quotas> | undefined
   /** Where log lines go; default warnings to stderr, false for silence. */
   readonly logger?: Logger | false | undefined

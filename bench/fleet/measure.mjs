@@ -106,7 +106,7 @@ export function addBesidePickers({ processes, tasks, added }) {
 }
 
 export function serveCrowd({ processes, waiters }) {
-  const settings = { durability: 'normal', quotas: { lockPlaces: 1000 } }
+  const settings = { durability: 'normal', quotas: { lockWaits: 1000 } }
   const count = Math.floor(waiters / processes)
   const total = count * processes
   return withStore({ items: 0 }, (store) =>

@@ -75,7 +75,7 @@ const roles = {
       const until = now() + ms
       for (let turns = 0; ; turns++) {
         const { outcome } = await hf.locks.acquireLock('bench', { waitMs })
-        if (outcome !== 'claimed') throw new Error(`no turn within ${waitMs} ms`)
+        if (outcome !== 'acquired') throw new Error(`no turn within ${waitMs} ms`)
         const isOver = now() >= until
         if (!isOver) await sleep(holdMs)
         await hf.locks.releaseLock('bench')
@@ -93,7 +93,7 @@ const roles = {
           waitMs: 600_000,
           signal: end.signal,
         })
-        if (outcome !== 'claimed') throw new Error(`a waiter was answered ${outcome}`)
+        if (outcome !== 'acquired') throw new Error(`a waiter was answered ${outcome}`)
         await hf.locks.releaseLock('bench', { token: lease.token })
       }
       const ends = await Promise.allSettled(Array.from({ length: count }, serve))

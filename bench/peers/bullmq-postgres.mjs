@@ -6,11 +6,11 @@ import { payload } from '../store.mjs'
 
 const addedAtOnce = 1000
 /** More than it needs: its own 10 would slow it down. */
-const connectionsMax = 60
+const maxConnections = 60
 
 export function drain({ items, server, concurrency, ...window }) {
   return withDatabase(server, async (connectionString) => {
-    const connection = { connectionString, migrate: true, max: connectionsMax }
+    const connection = { connectionString, migrate: true, max: maxConnections }
     const queue = new Queue('bench', { connection }, createPostgresBackend)
     for (let added = 0; added < items; added += addedAtOnce) {
       const length = Math.min(addedAtOnce, items - added)

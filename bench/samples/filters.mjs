@@ -5,7 +5,7 @@ import { withStore } from '../store.mjs'
 
 const addedAtOnce = 500
 
-/** Each stands behind all others in line, so that nothing is found by chance. */
+/** Each stands behind all others in line, so that nothing is found by entropy. */
 const wanted = { labels: ['rare', 'odd'], owner: 'olga', priority: 10 }
 
 const filters = {

@@ -8,7 +8,7 @@ export function lockByCallers({ durability, ...load }) {
     const hf = await open(file, { durability })
     const acquire = async (name) => {
       const { outcome } = await hf.locks.acquireLock(name)
-      if (outcome !== 'claimed') throw new Error(`lock ${name} is ${outcome}`)
+      if (outcome !== 'acquired') throw new Error(`lock ${name} is ${outcome}`)
       return async () => {
         if (!(await hf.locks.releaseLock(name))) throw new Error(`lock ${name} was lost`)
       }

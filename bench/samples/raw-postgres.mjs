@@ -115,7 +115,7 @@ async function learnStatements(url) {
         now: '$2::bigint',
         found: `select ctid as place
   from holdfast.item
-  where namespace = 'default' and queue = '${queueName}' and standing = 'ready'
+  where namespace = 'default' and queue = '${queueName}' and phase = 'ready'
   order by priority, added_at, id
   limit $1
   for no key update skip locked`,

@@ -90,7 +90,7 @@ function statements(client, columns, written) {
   const inLine = prepared(
     'in-line',
     `select ${all} from holdfast.item t
-where t.namespace = 'default' and t.queue = '${queueName}' and t.standing = 'ready'
+where t.namespace = 'default' and t.queue = '${queueName}' and t.phase = 'ready'
 order by t.priority, t.added_at, t.id
 limit $1
 for no key update skip locked`,

@@ -64,7 +64,7 @@ function differing(before, after) {
 function prepareClaim(database, learned) {
   const select = database.prepare(`select id, payload, version, token, attempts
 from item
-where namespace = 'default' and queue = ? and standing = 'ready'
+where namespace = 'default' and queue = ? and phase = 'ready'
 order by priority, added_at, id
 limit 1`)
   const write = prepareWrite(database, 'item.claimed', learned)

@@ -20,7 +20,7 @@ export function reserveAtTheLimit({ reserved }) {
     const hf = await open(file, { background: false, recovery: false, logger: false, environment })
     const { outcome } = await hf.locks.reserve(patterns('ours', 0, asked))
     await hf.close()
-    if (outcome !== 'claimed') throw new Error(`the reservation is ${outcome}`)
+    if (outcome !== 'acquired') throw new Error(`the reservation is ${outcome}`)
     return { longestMs: watch.longestMs }
   })
 }

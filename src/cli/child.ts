@@ -178,11 +178,11 @@ function notStarted(command: string, cause: NodeJS.ErrnoException): NotStartedEr
 export function assertStartable({ command, env, cwd }: Pick<ChildOptions, 'command' | 'env' | 'cwd'>): void {
   const isPath = command.includes('/')
   const folders = isPath ? [''] : (env.PATH ?? '').split(delimiter)
-  const places = folders.map((folder) => resolve(cwd, folder, command))
-  const found = places.filter((place) => statOf(place)?.isFile() === true)
+  const paths = folders.map((folder) => resolve(cwd, folder, command))
+  const found = paths.filter((path) => statOf(path)?.isFile() === true)
   if (found.some(isExecutable)) return
   // Along the path a folder of that name is passed over.
-  const isFolder = isPath && places.some((place) => statOf(place)?.isDirectory() === true)
+  const isFolder = isPath && paths.some((path) => statOf(path)?.isDirectory() === true)
   const [code, why] = isFolder ? ['EISDIR', 'it is a folder'] : unfitness(found)
   throw notStarted(command, Object.assign(new Error(why), { code }))
 }

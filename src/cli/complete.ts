@@ -20,7 +20,7 @@ export interface Candidate {
 
 /** Answered instead of names: the shell knows files best. */
 const files = ':files'
-const candidatesMax = 500
+const maxCandidates = 500
 
 /** The last word is the one at the cursor. Answers lines of `value<tab>description`, or `:files`. */
 export async function complete(words: readonly string[], io: Io): Promise<string[]> {
@@ -29,7 +29,7 @@ export async function complete(words: readonly string[], io: Io): Promise<string
     if (found === 'files') return [files]
     const current = words.at(-1) ?? ''
     const isMeant = ({ value }: Candidate) => value.startsWith(current)
-    return found.filter(isMeant).slice(0, candidatesMax).map(lineOf)
+    return found.filter(isMeant).slice(0, maxCandidates).map(lineOf)
   } catch {
     // Somebody is typing: there is nobody to tell.
     return []
@@ -46,25 +46,25 @@ async function candidatesFor(words: readonly string[], io: Io): Promise<Found> {
   const current = words.at(-1) ?? ''
   const walked = await walk(words.slice(0, -1))
   if (walked === null) return []
-  const place = current.startsWith('-') ? ((await meantVerb(walked)) ?? walked) : walked
-  const values = (name: string, choices: readonly string[]) => valuesFor(name, choices, place, io)
-  if (place.pending?.required) return values(place.pending.long ?? '', choicesOf(place, place.pending))
-  if (place.isBehindDashes) return 'files'
+  const cursor = current.startsWith('-') ? ((await meantVerb(walked)) ?? walked) : walked
+  const values = (name: string, choices: readonly string[]) => valuesFor(name, choices, cursor, io)
+  if (cursor.pending?.required) return values(cursor.pending.long ?? '', choicesOf(cursor, cursor.pending))
+  if (cursor.isBehindDashes) return 'files'
   const [flag = '', inline] = current.startsWith('--') ? splitOnce(current, '=') : []
   if (inline !== undefined) {
-    const option = optionsAt(place).find(({ long }) => long === flag)
-    const found = option ? await values(flag, choicesOf(place, option)) : []
+    const option = optionsAt(cursor).find(({ long }) => long === flag)
+    const found = option ? await values(flag, choicesOf(cursor, option)) : []
     return found === 'files'
       ? found
       : found.map(({ value, description }) => ({ value: `${flag}=${value}`, description }))
   }
-  if (current.startsWith('-')) return optionCandidates(place)
-  if (place.group === null) return named(catalogue.filter(({ isHidden }) => !isHidden))
-  if (place.verb === null) {
-    const verbs = place.verbs.filter(({ isHidden }) => !isHidden)
+  if (current.startsWith('-')) return optionCandidates(cursor)
+  if (cursor.group === null) return named(catalogue.filter(({ isHidden }) => !isHidden))
+  if (cursor.verb === null) {
+    const verbs = cursor.verbs.filter(({ isHidden }) => !isHidden)
     return verbs.map((verb) => ({ value: verb.name, description: summaryOf(verb) }))
   }
-  const argument = argumentAt(place)
+  const argument = argumentAt(cursor)
   return argument === null ? [] : values(argument.name, argument.choices)
 }
 
@@ -82,7 +82,7 @@ function splitOnce(text: string, by: string): [string, string?] {
 }
 
 /** Where the words before the cursor lead. */
-interface Place {
+interface Cursor {
   readonly group: Group | null
   readonly verbs: readonly Verb[]
   readonly verb: Verb | null
@@ -95,7 +95,7 @@ interface Place {
   readonly isBehindDashes: boolean
 }
 
-const nowhere: Place = {
+const nowhere: Cursor = {
   group: null,
   verbs: [],
   verb: null,
@@ -107,21 +107,21 @@ const nowhere: Place = {
 }
 
 /** Null: no command begins so. */
-async function walk(words: readonly string[]): Promise<Place | null> {
-  let place: Place | null = nowhere
+async function walk(words: readonly string[]): Promise<Cursor | null> {
+  let cursor: Cursor | null = nowhere
   for (const word of words) {
-    place = await step(place, word)
-    if (place === null) return null
+    cursor = await step(cursor, word)
+    if (cursor === null) return null
   }
-  return place
+  return cursor
 }
 
-async function step(place: Place, word: string): Promise<Place | null> {
-  const { pending } = place
+async function step(cursor: Cursor, word: string): Promise<Cursor | null> {
+  const { pending } = cursor
   if (pending && (pending.required || !word.startsWith('-'))) {
-    return { ...place, pending: null, given: new Map([...place.given, [pending.long ?? '', word]]) }
+    return { ...cursor, pending: null, given: new Map([...cursor.given, [pending.long ?? '', word]]) }
   }
-  const at = { ...place, pending: null }
+  const at = { ...cursor, pending: null }
   if (word === '--' && !at.isBehindDashes) return { ...at, isBehindDashes: true }
   if (word.startsWith('-') && word !== '-' && !at.isBehindDashes)
     return withOption(await ownerOf(at, word), word)
@@ -131,82 +131,82 @@ async function step(place: Place, word: string): Promise<Place | null> {
 }
 
 /** An option that not every command has belongs to the verb that is meant when none is named. */
-async function ownerOf(place: Place, word: string): Promise<Place> {
+async function ownerOf(cursor: Cursor, word: string): Promise<Cursor> {
   const [flag] = splitOnce(word, '=')
-  return ofAll.some(({ long }) => long === flag) ? place : ((await meantVerb(place)) ?? place)
+  return ofAll.some(({ long }) => long === flag) ? cursor : ((await meantVerb(cursor)) ?? cursor)
 }
 
-async function meantVerb(place: Place): Promise<Place | null> {
-  const meant = place.verb === null ? place.verbs.find(({ isDefault }) => isDefault) : undefined
-  return meant === undefined ? null : withVerb(place, meant)
+async function meantVerb(cursor: Cursor): Promise<Cursor | null> {
+  const meant = cursor.verb === null ? cursor.verbs.find(({ isDefault }) => isDefault) : undefined
+  return meant === undefined ? null : withVerb(cursor, meant)
 }
 
-function withOption(place: Place, word: string): Place {
+function withOption(cursor: Cursor, word: string): Cursor {
   const [flag, inline] = splitOnce(word, '=')
-  const option = optionsAt(place).find(({ long, short }) => long === flag || short === flag)
-  const given = new Map([...place.given, [option?.long ?? flag, inline ?? '']])
+  const option = optionsAt(cursor).find(({ long, short }) => long === flag || short === flag)
+  const given = new Map([...cursor.given, [option?.long ?? flag, inline ?? '']])
   const takesValue = option !== undefined && (option.required || option.optional)
-  return { ...place, given, pending: takesValue && inline === undefined ? option : null }
+  return { ...cursor, given, pending: takesValue && inline === undefined ? option : null }
 }
 
-async function inGroup(place: Place, word: string): Promise<Place | null> {
+async function inGroup(cursor: Cursor, word: string): Promise<Cursor | null> {
   const group = catalogue.find(({ name, alias }) => name === word || alias === word)
   if (group === undefined) return null
   const verbs = await group.load()
   const [only] = verbs
-  const at = { ...place, group, verbs }
+  const at = { ...cursor, group, verbs }
   return group.isSingle && only ? withVerb(at, only) : at
 }
 
 /** A word that is no verb belongs to the verb that is meant when none is named. */
-async function inVerb(place: Place, word: string): Promise<Place | null> {
-  const verb = place.verbs.find(({ name }) => name === word)
-  if (verb) return withVerb(place, verb)
-  const meant = await meantVerb(place)
+async function inVerb(cursor: Cursor, word: string): Promise<Cursor | null> {
+  const verb = cursor.verbs.find(({ name }) => name === word)
+  if (verb) return withVerb(cursor, verb)
+  const meant = await meantVerb(cursor)
   return meant && { ...meant, positional: [word] }
 }
 
-async function withVerb(place: Place, verb: Verb): Promise<Place> {
-  const group = place.group as Group
+async function withVerb(cursor: Cursor, verb: Verb): Promise<Cursor> {
+  const group = cursor.group as Group
   const noun = new Command(group.name)
   await fillGroup({ ...group, load: async () => [verb] }, noun, async () => {})
-  return { ...place, verb, command: group.isSingle ? noun : (noun.commands[0] ?? null) }
+  return { ...cursor, verb, command: group.isSingle ? noun : (noun.commands[0] ?? null) }
 }
 
 const ofAll = globalOptions.map(([flags, description]) => new Option(flags, description))
 
-function optionsAt({ command }: Place): readonly Option[] {
+function optionsAt({ command }: Cursor): readonly Option[] {
   return [...(command?.options ?? []), ...ofAll]
 }
 
-function optionCandidates(place: Place): Candidate[] {
+function optionCandidates(cursor: Cursor): Candidate[] {
   const isOpen = (option: Option) =>
-    !option.hidden && (option.parseArg !== undefined || !place.given.has(option.long ?? ''))
-  return [...optionsAt(place).filter(isOpen), new Option('--help', 'what there is')].map((option) => ({
+    !option.hidden && (option.parseArg !== undefined || !cursor.given.has(option.long ?? ''))
+  return [...optionsAt(cursor).filter(isOpen), new Option('--help', 'what there is')].map((option) => ({
     value: option.long ?? '',
     description: option.description,
   }))
 }
 
-function fieldsAt({ verb }: Place) {
+function fieldsAt({ verb }: Cursor) {
   const operation = verb ? operationOf(verb) : null
   return operation ? fieldsOf(operation) : null
 }
 
 /** The words an option may have, where these are few. */
-function choicesOf(place: Place, option: Option): readonly string[] {
-  const fields = fieldsAt(place)
-  if (fields === null || place.verb === null) return []
-  const field = offeredFields(place.verb, fields).find((each) => `--${optionName(each)}` === option.long)
+function choicesOf(cursor: Cursor, option: Option): readonly string[] {
+  const fields = fieldsAt(cursor)
+  if (fields === null || cursor.verb === null) return []
+  const field = offeredFields(cursor.verb, fields).find((each) => `--${optionName(each)}` === option.long)
   return field?.choices ?? []
 }
 
-function argumentAt(place: Place): { name: string; choices: readonly string[] } | null {
-  const all = place.command?.registeredArguments ?? []
+function argumentAt(cursor: Cursor): { name: string; choices: readonly string[] } | null {
+  const all = cursor.command?.registeredArguments ?? []
   const last = all.at(-1)
-  const argument = all[place.positional.length] ?? (last?.variadic ? last : undefined)
+  const argument = all[cursor.positional.length] ?? (last?.variadic ? last : undefined)
   if (argument === undefined) return null
-  const field = fieldsAt(place)?.get(place.verb?.positional?.[all.indexOf(argument)] ?? '')
+  const field = fieldsAt(cursor)?.get(cursor.verb?.positional?.[all.indexOf(argument)] ?? '')
   return { name: argument.name(), choices: field?.choices ?? argument.argChoices ?? [] }
 }
 
@@ -250,12 +250,12 @@ const holds: Readonly<Record<string, LiveKind | 'files' | readonly string[]>> = 
   command: 'files',
 }
 
-async function valuesFor(name: string, choices: readonly string[], place: Place, io: Io): Promise<Found> {
+async function valuesFor(name: string, choices: readonly string[], cursor: Cursor, io: Io): Promise<Found> {
   if (choices.length > 0) return choices.map((choice) => ({ value: asWord(choice), description: '' }))
-  const held = holds[`${place.group?.name} ${name}`] ?? holds[name]
+  const held = holds[`${cursor.group?.name} ${name}`] ?? holds[name]
   if (held === undefined || held === 'files') return held ?? []
   if (typeof held !== 'string') return held.map((value) => ({ value, description: '' }))
-  return loadNames(held, place.positional[0] ?? null, io, globalsOf(place))
+  return loadNames(held, cursor.positional[0] ?? null, io, globalsOf(cursor))
 }
 
 /** A choice with a blank is also known by a word without one. */
@@ -263,7 +263,7 @@ function asWord(choice: string): string {
   return choice.includes(' ') ? choice.toLowerCase().replaceAll(' ', '-') : choice
 }
 
-function globalsOf({ given }: Place): GlobalOptions {
+function globalsOf({ given }: Cursor): GlobalOptions {
   const names = ['store', 'agent', 'namespace'] as const
   return Object.fromEntries(
     names.flatMap((name) => (given.has(`--${name}`) ? [[name, given.get(`--${name}`)]] : [])),

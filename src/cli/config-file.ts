@@ -13,11 +13,11 @@ export interface ConfigFile {
   readonly settings: Readonly<Partial<Record<ConfigKey, string>>>
 }
 
-const configBytesMax = 64 * 1024
+const maxConfigBytes = 64 * 1024
 
 /** A file that is not there says nothing. */
 export async function readConfig(path: string): Promise<ConfigFile> {
-  const found = readPlainFile(path, configBytesMax)
+  const found = readPlainFile(path, maxConfigBytes)
   if (found !== null && 'refusal' in found) {
     throw new HoldfastError('FORBIDDEN', {
       what: `${path} is not read: ${found.refusal}`,
@@ -97,7 +97,7 @@ export async function withSetting(config: ConfigFile, key: ConfigKey, value: str
   const expected = { ...config.settings, [key]: value }
   const settings = await parseConfig(config.path, text)
   const isAsMeant = configKeys.every((each) => settings[each] === expected[each])
-  if (isAsMeant && Buffer.byteLength(text) <= configBytesMax) return text
+  if (isAsMeant && Buffer.byteLength(text) <= maxConfigBytes) return text
   throw new InvalidError({
     what: `${config.path} cannot be changed line by line`,
     next: `edit it yourself: ${line}`,

@@ -51,12 +51,12 @@ export function printFailure(error: HoldfastError, io: Io, isJson: boolean, view
   }
   const { talkColors: colors } = view
   const why = whyOf(error)
-  const told = [
+  const parts = [
     line`${colors.red('error')}  ${error.what}`,
     ...(why === null ? [] : [line`${colors.dim('why')}    ${why}`]),
     line`${colors.dim('next')}   ${error.next}`,
   ]
-  printTalk(io, lines(told))
+  printTalk(io, lines(parts))
   return error.exitCode
 }
 

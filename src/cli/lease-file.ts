@@ -38,7 +38,7 @@ export interface Leased {
 const keptMs = 48 * 60 * 60 * 1000
 const pruneAt = 50
 /** A completion is repeated soon or never. */
-const completedMax = 20
+const maxCompleted = 20
 /** Whatever else lies in the folder is not ours to remove. */
 const isLeaseFile = /^(done-)?(item|lock)-[0-9a-f]{24}-\d+\.json(\.\d+)?$/
 const folderEnd = '-leases'
@@ -63,7 +63,7 @@ export class LeaseFiles {
     if (this.#folder === null) return
     makeFolder(this.#folder)
     const { kind, name } = leased
-    place(join(this.#folder, this.#fileOf(leased, token)), `${JSON.stringify({ kind, name, token })}\n`)
+    writeWhole(join(this.#folder, this.#fileOf(leased, token)), `${JSON.stringify({ kind, name, token })}\n`)
     if (kind === 'item') this.#remove(leased, (each) => each < token)
     this.#prune(now)
   }
@@ -98,12 +98,12 @@ export class LeaseFiles {
     makeFolder(this.#folder)
     const { kind, name } = leased
     const text = `${JSON.stringify({ kind, name, token })}\n`
-    place(join(this.#folder, `${completedPrefix}${this.#fileOf(leased, token)}`), text)
+    writeWhole(join(this.#folder, `${completedPrefix}${this.#fileOf(leased, token)}`), text)
     const files = this.#names().filter((file) => file.startsWith(completedPrefix))
-    if (files.length <= completedMax) return
+    if (files.length <= maxCompleted) return
     // Tokens grow with the time at which they were granted.
     const newestFirst = files.sort((left, right) => tokenOf(right) - tokenOf(left))
-    for (const file of newestFirst.slice(completedMax)) rmSync(join(this.#folder, file), { force: true })
+    for (const file of newestFirst.slice(maxCompleted)) rmSync(join(this.#folder, file), { force: true })
   }
 
   /** The token under which an item was completed here. */
@@ -172,7 +172,7 @@ function makeFolder(folder: string): void {
 }
 
 /** Whole or not at all, and never through a link that somebody has put there. */
-function place(path: string, text: string): void {
+function writeWhole(path: string, text: string): void {
   const fresh = `${path}.${process.pid}`
   rmSync(fresh, { force: true })
   writeFileSync(fresh, text, { mode: 0o600, flag: 'wx' })
@@ -190,7 +190,7 @@ export function copyLeaseFiles(from: string | null, to: string | null): void {
     // What was being written when its command died is of no use.
     if (!isLeaseFile.test(file) || !file.endsWith('.json') || existsSync(join(to, file))) continue
     const found = readPlainFile(join(from, file), leaseFileBytes)
-    if (found !== null && 'text' in found) place(join(to, file), found.text)
+    if (found !== null && 'text' in found) writeWhole(join(to, file), found.text)
   }
 }
 
@@ -239,7 +239,7 @@ function canMakeIn(folder: string): boolean {
   }
 }
 
-function stateFolderFor(place: string, io: Io): string {
-  const digest = createHash('sha256').update(place).digest('hex').slice(0, 16)
+function stateFolderFor(writeWhole: string, io: Io): string {
+  const digest = createHash('sha256').update(writeWhole).digest('hex').slice(0, 16)
   return join(stateFolder(io), `${digest}${folderEnd}`)
 }

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { isName } from '../domain/name.ts'
 import { taskQueue } from '../domain/task.ts'
 import { pause } from '../environment.ts'
-import { type Holdfast, open } from '../holdfast.ts'
+import { type Holdfast, open } from '../handle/holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
 import type { Candidate } from './complete.ts'
 import { storeFile } from './home.ts'
@@ -104,7 +104,7 @@ const readers: Readonly<Record<LiveKind, Reader>> = {
   },
 
   async runs(hf) {
-    const { runs } = await hf.execute('progress.list', { limit })
+    const { runs } = await hf.execute('runs.list', { limit })
     return runs.map(({ run, status }) => ({ value: run, description: status }))
   },
 

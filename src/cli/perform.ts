@@ -10,8 +10,8 @@ import { confirm } from './confirm.ts'
 import { drawn } from './drawing.ts'
 import { exitCodeOf } from './exit.ts'
 import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
+import { asTyped } from './input-error.ts'
 import { type Io, readStdin, readText } from './io.ts'
-import { asTyped } from './misinput.ts'
 import { withNearestName } from './nearest.ts'
 import { printJson, printTalk, printText } from './print.ts'
 import { type GlobalOptions, inspectSettings, readSettings } from './settings.ts'
@@ -119,7 +119,7 @@ async function askFirst(verb: Verb, call: CommandCall): Promise<boolean> {
   if (call.io.canAsk) return !(await confirm(question))
   throw new InvalidError({
     what: `${question} Nobody can be asked here`,
-    next: 'look with --dry-run first; with --yes it is done without a question',
+    next: 'try --dry-run first; --yes skips the question',
   })
 }
 

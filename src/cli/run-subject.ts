@@ -3,11 +3,11 @@ import type { EventKind } from '../domain/event.ts'
 import { taskQueue } from '../domain/task.ts'
 import { pause } from '../environment.ts'
 import { InvalidError, isHoldfastError } from '../errors.ts'
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
+import type { TaskClaim } from '../handle/tasks.ts'
 import { systemEnvironment } from '../host/system.ts'
-import { waitIsOver } from '../runtime/claim-wait.ts'
-import type { Lease } from '../runtime/keeper.ts'
-import type { TaskClaim } from '../tasks.ts'
+import type { Lease } from '../runtime/lease/keeper.ts'
+import { waitIsOver } from '../runtime/waiting/claim-wait.ts'
 import type { Ending } from './child.ts'
 
 /** What became of what was held. `moved`: to a state that its workflow names and `run` does not know. */
@@ -53,7 +53,7 @@ export interface RunRequest {
 }
 
 /** In bytes: one string of the environment holds at most 128 KiB on Linux. */
-const payloadMax = 100 * 1024
+const maxPayload = 100 * 1024
 
 export async function take(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
   if (request.lock !== undefined) return takeLock(hf, request.lock, request)
@@ -70,7 +70,7 @@ async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promis
     waitMs,
     signal,
   })
-  if (acquired.outcome !== 'claimed') return acquired
+  if (acquired.outcome !== 'acquired') return acquired
   const { token } = acquired.lock.lease
   const giveBack = async () => ((await hf.locks.releaseLock(name, { token })) ? 'released' : 'lost')
   return {
@@ -106,7 +106,7 @@ async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promis
     env: {
       HOLDFAST_QUEUE: name,
       ...(key === null ? {} : { HOLDFAST_KEY: key }),
-      ...(Buffer.byteLength(text) <= payloadMax ? { HOLDFAST_PAYLOAD: text } : {}),
+      ...(Buffer.byteLength(text) <= maxPayload ? { HOLDFAST_PAYLOAD: text } : {}),
     },
     async finish(ending) {
       if (ending.code === 0) await queue.complete(id, { token })

@@ -1,6 +1,6 @@
 /** An operation somebody may safely do, as the command line that does it. */
 import { quotedWord } from '../domain/shell-word.ts'
-import type { FleetExplanation } from '../operations/fleet-explain.ts'
+import type { FleetExplanation } from '../operations/fleet/explain.ts'
 import { catalogue } from './catalogue.ts'
 import { fieldsOf, optionName } from './field.ts'
 import { operationOf } from './program.ts'
@@ -25,11 +25,11 @@ export async function commandFor({ operation, input }: Act): Promise<string | nu
 function words(verb: Verb, input: Act['input']): string[] {
   const fields = fieldsOf(operationOf(verb) as NonNullable<ReturnType<typeof operationOf>>)
   const positional = verb.positional ?? []
-  const places = positional
+  const subjects = positional
     .filter((name) => name in input || name === verb.body || fields.get(name)?.isOptional !== true)
     .map((name) => (name in input ? quotedWord(String(input[name])) : `<${name}>`))
   const options = Object.entries(input)
     .filter(([name]) => !positional.includes(name))
     .flatMap(([name, value]) => [`--${optionName({ name })}`, quotedWord(String(value))])
-  return [...places, ...options]
+  return [...subjects, ...options]
 }

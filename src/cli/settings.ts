@@ -6,13 +6,13 @@ import { HoldfastError, InvalidError } from '../errors.ts'
 import { getAgentIdSimple } from '../host/agent-id.ts'
 import { assertFilePath } from '../host/store-path.ts'
 import { trustedOwners } from '../host/user.ts'
-import { busyTimeoutMsMax } from '../options.ts'
+import { maxBusyTimeoutMs } from '../options.ts'
 import { type ConfigFile, type ConfigKey, lineOf, readConfig } from './config-file.ts'
 import { formatDuration, parseDuration } from './duration.ts'
 import { storeFile } from './home.ts'
 import type { Io } from './io.ts'
 import { configName, findHome, type Home, homeHere, isWithin, storeName } from './location.ts'
-import { faultOfPlace } from './store-place.ts'
+import { faultOfLocation } from './store-location.ts'
 import { isTrusted } from './trust.ts'
 
 /** One setting and where it came from. */
@@ -142,7 +142,7 @@ function whyForbidden(key: ConfigKey, value: string, home: Home): string | null 
       return null
     case 'store': {
       const file = storeFile(located(value, home.folder))
-      return file === null ? 'it is not a file in that folder' : faultOfPlace(file, home.folder)
+      return file === null ? 'it is not a file in that folder' : faultOfLocation(file, home.folder)
     }
     case 'agent':
       return 'commands would act under a name that you did not choose'
@@ -159,7 +159,7 @@ function placed(store: Setting<string>, config: string, home: Home): string {
   // A file that was accepted may name any place. But links are no part of what was read and accepted: a place inside the
   // folder must be inside it.
   const isInside = file !== null && isWithin(file, home.folder)
-  const fault = isInside ? faultOfPlace(file, home.folder) : null
+  const fault = isInside ? faultOfLocation(file, home.folder) : null
   if (fault === null) return value
   throw new HoldfastError('FORBIDDEN', {
     what: `the store in ${home.folder} is not used: ${fault}`,
@@ -212,9 +212,9 @@ export function readAgent(value: string): string {
 
 export function readBusyTimeout(value: string): number {
   const ms = parseDuration(value)
-  if (ms <= busyTimeoutMsMax) return ms
+  if (ms <= maxBusyTimeoutMs) return ms
   throw new InvalidError({
-    what: `"${value}" is more than ${formatDuration(busyTimeoutMsMax)}`,
+    what: `"${value}" is more than ${formatDuration(maxBusyTimeoutMs)}`,
     next: 'give less: a store that is busy for longer needs somebody to look at it',
     facts: { duration: value },
   })

@@ -11,12 +11,12 @@ const columnMin = 8
  * Where lines may only be so long, the widest column gives way, so that a row stays a line. The first comes last: it
  * names the row, and half an id serves nobody.
  */
-export function tableLines(rows: readonly (readonly string[])[], lineMax: number | null): string[] {
+export function tableLines(rows: readonly (readonly string[])[], maxLine: number | null): string[] {
   const count = Math.max(...rows.map((row) => row.length))
   const widths = Array.from({ length: count }, (_, column) =>
     Math.max(...rows.map((row) => textWidth(row[column] ?? ''))),
   )
-  const rooms = lineMax === null ? widths : shrink(widths, lineMax)
+  const rooms = maxLine === null ? widths : shrink(widths, maxLine)
   return rows.map((row) =>
     row
       .map((text, column) => fitted(text, rooms[column] as number))
@@ -25,9 +25,9 @@ export function tableLines(rows: readonly (readonly string[])[], lineMax: number
   )
 }
 
-function shrink(widths: readonly number[], lineMax: number): number[] {
+function shrink(widths: readonly number[], maxLine: number): number[] {
   const rooms = [...widths]
-  let excess = rooms.reduce((sum, width) => sum + width, gap.length * (rooms.length - 1)) - lineMax
+  let excess = rooms.reduce((sum, width) => sum + width, gap.length * (rooms.length - 1)) - maxLine
   while (excess > 0) {
     const others = rooms.slice(1)
     const widestOther = 1 + others.indexOf(Math.max(...others))

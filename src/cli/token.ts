@@ -60,7 +60,7 @@ async function idOf(call: CommandCall, queue: string, ref: string): Promise<stri
 }
 
 async function lockOf(call: CommandCall, run: string): Promise<string> {
-  const progress = await call.execute('progress.get', { run })
+  const progress = await call.execute('runs.get', { run })
   return progress?.lock ?? run
 }
 
@@ -90,7 +90,7 @@ async function lockLease(call: CommandCall, name: string): Promise<Held | null> 
 async function itemLease(call: CommandCall, id: string): Promise<Held | null> {
   const queue = (call.input.queue as Text) ?? taskQueue
   const item = await call.execute('queue.get', { queue, ref: id })
-  return item?.standing === 'held' ? item.lease : null
+  return item?.phase === 'held' ? item.lease : null
 }
 
 /** What `run` exported is for one lease; for another it would only be refused, and mislead. */
@@ -114,13 +114,13 @@ function isMeant(
   kind: Leased['kind'],
   names: readonly string[],
 ): boolean {
-  const { HOLDFAST_ID: id = '', HOLDFAST_KEY: key, HOLDFAST_KIND: told, HOLDFAST_QUEUE: queue } = io.env
+  const { HOLDFAST_ID: id = '', HOLDFAST_KEY: key, HOLDFAST_KIND: givenKind, HOLDFAST_QUEUE: queue } = io.env
   const { HOLDFAST_URL: store, HOLDFAST_NAMESPACE: namespace } = io.env
   // `run` may have left the password out.
   if (store && withoutCredentials(located(store, io.cwd)) !== withoutCredentials(settings.store.value))
     return false
   if (namespace && namespace !== settings.namespace.value) return false
-  if (told && (told === 'lock') !== (kind === 'lock')) return false
+  if (givenKind && (givenKind === 'lock') !== (kind === 'lock')) return false
   if (names.includes(id)) return true
   return Boolean(key && names.includes(key)) && (!queue || queue === (input.queue ?? taskQueue))
 }

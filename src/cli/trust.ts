@@ -12,10 +12,10 @@ import { stateFolder } from './state-folder.ts'
 
 type Accepted = Pick<ConfigFile, 'path' | 'text'>
 
-const recordBytesMax = 16 * 1024
+const maxRecordBytes = 16 * 1024
 
 export function isTrusted(config: Accepted, io: Pick<Io, 'env'>): boolean {
-  const found = readPlainFile(recordOf(config, io), recordBytesMax)
+  const found = readPlainFile(recordOf(config, io), maxRecordBytes)
   return found !== null && 'text' in found && found.text === recordText(config)
 }
 

@@ -2,7 +2,7 @@
  * A verb of the command line: one row that names an operation, says which of its fields are given by position, and
  * how its answer is shown. Everything else (options, bounds, help) comes from the operation's schema.
  */
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
 import type { InputOf, OperationName, ResultOf } from '../operations/table.ts'
 import type { Drawn } from './drawing.ts'
 import type { Io } from './io.ts'

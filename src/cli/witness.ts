@@ -67,9 +67,9 @@ export class Witness {
   }
 
   #forget(signal: Typed): boolean {
-    const place = this.#reports.indexOf(signal)
-    if (place !== -1) this.#reports.splice(place, 1)
-    return place !== -1
+    const index = this.#reports.indexOf(signal)
+    if (index !== -1) this.#reports.splice(index, 1)
+    return index !== -1
   }
 
   end(): void {

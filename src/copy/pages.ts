@@ -11,7 +11,7 @@ import {
 const lengths = [1_000, 500, 200, 100]
 /** A payload may have 256 KiB, so a first page is small. */
 const shortest = 50
-const charactersMax = 4 * 1024 * 1024
+const maxCharacters = 4 * 1024 * 1024
 
 export class Pages {
   readonly #store: Transfer
@@ -42,7 +42,7 @@ export class PageLength {
 
   note(rows: readonly TransferRow[]): void {
     const characters = rows.reduce((sum, row) => sum + lengthOf(row), 0)
-    const fitting = (charactersMax / Math.max(1, characters)) * rows.length
+    const fitting = (maxCharacters / Math.max(1, characters)) * rows.length
     this.rows = lengths.find((length) => length <= fitting) ?? shortest
   }
 }

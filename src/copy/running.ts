@@ -28,7 +28,7 @@ export interface Processes {
 }
 
 const instanceTable = transferTables.find(({ rows }) => rows === 'instance') as TransferTable
-const pageMax = 1_000
+const maxPage = 1_000
 
 export async function findProcesses(source: Transfer, environment: Environment): Promise<Processes> {
   const wall = await source.wallNow()
@@ -48,17 +48,17 @@ export async function findProcesses(source: Transfer, environment: Environment):
 async function unended(source: Transfer): Promise<{ namespace: string; instance: Instance }[]> {
   const found: { namespace: string; instance: Instance }[] = []
   for (let after: TransferRow | null = null; ; ) {
-    const rows: readonly TransferRow[] = await source.readRows(instanceTable, after, pageMax)
+    const rows: readonly TransferRow[] = await source.readRows(instanceTable, after, maxPage)
     for (const row of rows) {
       const instance = Object.fromEntries(
-        instanceTable.columns.map(({ field }, place) => [field, row[place]]),
+        instanceTable.columns.map(({ field }, index) => [field, row[index]]),
       )
       if (instance.endedAt === null)
         found.push({ namespace: String(row[0]), instance: instance as unknown as Instance })
     }
     const last = rows.at(-1)
-    if (last === undefined || rows.length < pageMax) return found
-    after = instanceTable.key.map((place) => last[place] ?? null)
+    if (last === undefined || rows.length < maxPage) return found
+    after = instanceTable.key.map((index) => last[index] ?? null)
   }
 }
 

@@ -10,7 +10,7 @@ export function translator(table: TransferTable, shiftMs: number): Translator {
 }
 
 /** What events and images tell of a thing has the names the thing itself has. */
-const toldFields: Readonly<Record<string, readonly string[]>> = {
+const eventFields: Readonly<Record<string, readonly string[]>> = {
   event: ['change', 'detail'],
   image: ['image'],
 }
@@ -18,13 +18,13 @@ const toldFields: Readonly<Record<string, readonly string[]>> = {
 function shifter(table: TransferTable, shiftMs: number): Translator {
   const { columns } = table
   const lease = table.rows === null ? [] : clocks[table.rows].lease
-  const told = toldFields[table.name] ?? []
+  const inJson = eventFields[table.name] ?? []
   const subjectAt = columns.findIndex(({ name }) => name === 'subject')
   return (row) =>
-    row.map((cell, place) => {
-      const { field, kind } = columns[place] as TransferTable['columns'][number]
+    row.map((cell, index) => {
+      const { field, kind } = columns[index] as TransferTable['columns'][number]
       if (cell === null) return null
-      if (told.includes(field))
+      if (inJson.includes(field))
         return movedJson(cell, (value) => moveTimes(String(row[subjectAt]), value, shiftMs))
       if (!lease.includes(field)) return cell
       return kind === 'json'

@@ -21,7 +21,7 @@ export interface Adapter {
   send(envelope: Envelope, signal: AbortSignal): Promise<Delivered>
 }
 
-const timeoutMsMax = 60 * 60 * 1000
+const maxTimeoutMs = 60 * 60 * 1000
 
 /** True for what can be registered as one. */
 export function isAdapter(value: unknown): value is Adapter {
@@ -33,5 +33,5 @@ export function isAdapter(value: unknown): value is Adapter {
 /** The lease of an attempt is made of it, so one that is no time would keep everything from being sent. */
 function isTimeout(value: unknown): boolean {
   if (value === undefined) return true
-  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= timeoutMsMax
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= maxTimeoutMs
 }

@@ -18,7 +18,7 @@ export interface CommandOptions {
   readonly broadcastTimeoutMs?: number
 }
 
-const errorLengthMax = 500
+const maxErrorLength = 500
 
 /** Delivered is exit code 0. What the command leaves running changes nothing about that. */
 export function command({ argv, ...times }: CommandOptions): Adapter {
@@ -48,7 +48,7 @@ function run([program, ...args]: readonly string[], input: string, signal: Abort
     })
     let said = ''
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      said = (said + text).slice(0, errorLengthMax)
+      said = (said + text).slice(0, maxErrorLength)
     })
     // A command may end without having read its input.
     child.stdin.on('error', () => {})

@@ -62,7 +62,7 @@ export interface AlertFacts {
 }
 
 /** More stale leases than this are no accident. */
-export const staleMax = 10
+export const maxStale = 10
 /** Three sweeps of a running process, which come every five seconds. */
 const sweepLateMs = 15_000
 /** An hour in line although nobody paused the queue: there are too few workers, or none. */
@@ -79,7 +79,7 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
     facts.lapsed > 0 && lapsedForMs > sweepLateMs && (sweptAgoMs ?? Number.POSITIVE_INFINITY) > sweepLateMs
   return [
     ...when(
-      facts.stale > staleMax,
+      facts.stale > maxStale,
       'warning',
       'stale_leases',
       `${facts.stale} leases expired over five minutes ago`,

@@ -19,7 +19,7 @@ export const allowanceWindowMs = 60_000
 export type Marks = readonly number[]
 
 /** The earliest place under the limit (0 = no limit): now, or in the chain that is the first to leave room for it. */
-export function takePlace(marks: Marks, limit: number, now: number): { at: number; marks: Marks } {
+export function takeAllowance(marks: Marks, limit: number, now: number): { at: number; marks: Marks } {
   if (limit === 0) return { at: now, marks }
   const chains = marks.filter((mark) => mark > now - allowanceWindowMs)
   // So many others go on after this chain has ended, one fewer than the limit.

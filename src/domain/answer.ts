@@ -1,6 +1,6 @@
 /** Answers of recipients, each an act on the message and all its deliveries. An answer ends the lease of a retry under way. */
 import { closeDelivery, isOpen, postpone } from './delivery.ts'
-import type { Moment } from './item.ts'
+import type { Clocks } from './item.ts'
 import { changeDeliveries, closeThread, countAcked, due, isInReach, type Thread } from './message.ts'
 import { policyOf } from './message-damage.ts'
 
@@ -41,7 +41,7 @@ function answerOf({ message, deliveries }: Thread, agent: string): AckOutcome {
 }
 
 /** A recipient will not do it. When the others can no longer reach the quorum, the message escalates next. */
-export function refuse(thread: Thread, agent: string, reason: string | null, at: Moment): Thread {
+export function refuse(thread: Thread, agent: string, reason: string | null, at: Clocks): Thread {
   const refused = changeDeliveries(thread, (delivery) =>
     delivery.recipient === agent && isOpen(delivery)
       ? closeDelivery(delivery, 'refused', { wall: at.wall, note: reason })
@@ -69,7 +69,7 @@ export function progress(
   thread: Thread,
   agent: string,
   { note, extendMs }: { note: string | null; extendMs: number },
-  at: Moment,
+  at: Clocks,
 ): Thread {
   const nextAt = at.now + extendMs
   const heard = changeDeliveries(thread, (delivery) =>

@@ -3,7 +3,7 @@
  * that has lapsed. Nobody's word on who is still at work is taken over; recovery gives the work back as it does for
  * every lost holder, and no late one can show a token.
  */
-import { createItem, type Failure, type Item, type Moment, type NewItem, standingOf } from './item.ts'
+import { type Clocks, createItem, type Failure, type Item, type NewItem, phaseOf } from './item.ts'
 import { grant, noLease } from './lease.ts'
 import { type Lock, plainLock } from './lock.ts'
 import type { Progress, ProgressStatus } from './progress.ts'
@@ -25,7 +25,7 @@ export interface ArrivingItem extends NewItem {
 }
 
 /** A held item that names no holder was lost before it came: it arrives given back. */
-export function arriveItem(arriving: ArrivingItem, workflow: Workflow, at: Moment): Item {
+export function arriveItem(arriving: ArrivingItem, workflow: Workflow, at: Clocks): Item {
   const there = stateOf(workflow, arriving.state)
   const isAbandoned = there.held === true && arriving.holder === null
   const state = isAbandoned ? (there.lostTo as string) : arriving.state
@@ -57,7 +57,7 @@ export function arriveItem(arriving: ArrivingItem, workflow: Workflow, at: Momen
     error: arriving.error,
     result: arriving.result,
   }
-  return { ...arrived, standing: standingOf(arrived, workflow) }
+  return { ...arrived, phase: phaseOf(arrived, workflow) }
 }
 
 export interface ArrivingLock {
@@ -76,7 +76,7 @@ export interface ArrivingLock {
 export function arriveLock(
   arriving: ArrivingLock,
   held: readonly Lock[],
-  at: Moment & { readonly floor: number },
+  at: Clocks & { readonly floor: number },
 ): Lock | null {
   if (held.length > 0) return null
   const { holder, acquiredAt, ...words } = arriving
@@ -108,7 +108,7 @@ export interface ArrivingRun {
 }
 
 /** A run that was running arrives running, under a lock that has lapsed or is not there: recovery pauses it. */
-export function arriveRun(arriving: ArrivingRun, at: Moment): Progress {
+export function arriveRun(arriving: ArrivingRun, at: Clocks): Progress {
   const { status } = arriving
   const startedAt = Math.min(arriving.startedAt, at.wall)
   const updatedAt = Math.min(Math.max(startedAt, arriving.updatedAt), at.wall)

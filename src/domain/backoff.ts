@@ -9,7 +9,7 @@ export interface Backoff {
 export type GivenBackoff = { readonly [Field in keyof Backoff]?: number | undefined }
 
 /** A year. Without a bound an item could be due at a time that no date can tell. */
-export const backoffMsMax = 365 * 24 * 60 * 60 * 1000
+export const maxBackoffMs = 365 * 24 * 60 * 60 * 1000
 
 export const retryBackoff: Backoff = Object.freeze({ baseMs: 1_000, factor: 2, maxMs: 5 * 60 * 1000 })
 

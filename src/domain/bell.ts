@@ -23,10 +23,10 @@ export interface Bell {
   readonly name: string
 }
 
-export const bellsMax = 64
+export const maxBells = 64
 /** Nearly every commit rings the feed: bells of its own keep it from waking those who wait for something else. */
 const feedBells = 4
-const otherBells = bellsMax - feedBells
+const otherBells = maxBells - feedBells
 
 export const feed: Bell = { kind: 'feed', name: '' }
 
@@ -132,17 +132,17 @@ function bellsOf(change: BellChange, all: readonly BellChange[]): readonly Bell[
 }
 
 function concernsClaimers(before: Item | null, after: Item | null): boolean {
-  if (before?.standing === 'held' && after?.standing !== 'held') {
+  if (before?.phase === 'held' && after?.phase !== 'held') {
     // A process takes one suspect at a time, and a task may be claimed only by who holds fewer than so many.
     if (before.suspectedAt !== null || before.queue === taskQueue) return true
   }
   if (after === null) return false
   // What is imported as held has lapsed: whoever looks first gives it back.
-  if (after.standing === 'held') return before === null
+  if (after.phase === 'held') return before === null
   return (
-    after.standing === 'ready' ||
-    after.standing === 'suspect' ||
-    (after.standing === 'waiting' && after.runAt !== null)
+    after.phase === 'ready' ||
+    after.phase === 'suspect' ||
+    (after.phase === 'waiting' && after.runAt !== null)
   )
 }
 

@@ -13,7 +13,7 @@ const recentMs = 15_000
 /** So long after a jump every holder that can reach the server has seen it and renewed. */
 const glanceMs = 2_000
 /** Clocks are set back by less without anybody minding. */
-const aheadMaxMs = 2_000
+const maxAheadMs = 2_000
 /** Processes whose connections cannot be seen count as running for so long after they last left a mark. */
 const unseenForMs = 600_000
 
@@ -37,7 +37,7 @@ export function decideDoubtMs(check: ClockCheck): number {
   if (!mayHaveCompany(check)) return 0
   const { now, checkedAt, unchecked } = check
   const ageMs = now - checkedAt
-  const isMark = ageMs >= -aheadMaxMs
+  const isMark = ageMs >= -maxAheadMs
   if (isMark && ageMs < freshMs) return 0
   if (isMark && ageMs < recentMs) return glanceMs
   // Processes that end at once would else take nothing for ever, beside one that is frozen.

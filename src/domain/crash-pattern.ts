@@ -75,7 +75,7 @@ export function crashPatterns(losses: readonly Loss[], wall: number): CrashPatte
     .sort((left, right) => right.crashes - left.crashes)
 }
 
-/** Agents whose last three grants all ended as crashes. `ends` comes newest first. */
+/** Agents whose last three claims all ended in a crash. `ends` comes newest first. */
 export function suspectAgents(ends: readonly GrantEnd[]): string[] {
   const seen = new Map<string, { grants: number; crashes: number }>()
   for (const { agent, crashed } of ends) {

@@ -26,12 +26,12 @@ export type CrashMarks = Pick<
 
 const exposuresUntilSuspect = 2
 /** Progress may clear an item's crashes this often: one that dies after its first step would go on for ever. */
-const crashResetsMax = 10
+const maxCrashResets = 10
 /**
  * And lift a suspicion only this often. An item that dies after ever new progress would never be a suspect otherwise,
  * and those that are, healthy ones beside it, would be blamed for its crashes; twice does not quarantine them yet.
  */
-const suspicionResetsMax = 2
+const maxSuspicionResets = 2
 const crashWait = { firstMs: 5_000, factor: 6, maxMs: 5 * 60 * 1000 }
 
 /** `held` is null where nobody can tell what the process held; nobody is blamed then. */
@@ -51,7 +51,7 @@ export function blameFor(
 /** What a loss leaves on its item. */
 export function markLoss(
   item: Item,
-  { blame, evidence, crashesMax }: { blame: Blame; evidence: string; crashesMax: number },
+  { blame, evidence, maxCrashes }: { blame: Blame; evidence: string; maxCrashes: number },
   wall: number,
 ): CrashMarks {
   if (blame === 'none') return item
@@ -62,7 +62,7 @@ export function markLoss(
     return { ...lost, exposures, suspectedAt }
   }
   const crashes = item.crashes + 1
-  if (crashesMax > 0 && crashes >= crashesMax) {
+  if (maxCrashes > 0 && crashes >= maxCrashes) {
     const quarantineReason = `lost ${crashes} holders without progress; the last: ${evidence}`
     return { ...lost, crashes, quarantinedAt: wall, quarantineReason }
   }
@@ -85,9 +85,9 @@ export function clearedBy(
   progress: Json,
 ): Partial<Pick<Item, 'crashes' | 'exposures' | 'suspectedAt' | 'progressAtLoss' | 'crashResets'>> {
   const isClear = item.crashes === 0 && item.exposures === 0
-  if (isClear || item.crashResets >= crashResetsMax) return {}
+  if (isClear || item.crashResets >= maxCrashResets) return {}
   if (canonicalJson(progress) === canonicalJson(item.progressAtLoss)) return {}
   const crashResets = item.crashResets + 1
-  if (crashResets <= suspicionResetsMax) return { ...noSuspicion, crashResets }
+  if (crashResets <= maxSuspicionResets) return { ...noSuspicion, crashResets }
   return item.crashes === 0 ? {} : { crashes: 0, crashResets }
 }

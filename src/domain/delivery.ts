@@ -4,7 +4,7 @@
  * a retry that was under way is then refused, and the answer stands. A sender that dies between sending and recording
  * makes the same attempt happen twice, under the same id.
  */
-import type { Moment } from './item.ts'
+import type { Clocks } from './item.ts'
 import { assertHolder, type Claimant, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
 import { inboxAdapter, type Recipient } from './recipient.ts'
 import { type RedeliveryPolicy, schedule } from './redelivery-policy.ts'
@@ -28,7 +28,7 @@ export interface Delivery extends LeaseColumns {
   /** Lease clock. Null while it is being sent, and when every attempt was made. */
   readonly nextDueAt: number | null
   /** Lease clock: the place a limit gave it; it counts when it is due then. */
-  readonly placeAt: number | null
+  readonly allowedAt: number | null
   /** Lease clock: the end of the wait for an answer. */
   readonly givesUpAt: number | null
   readonly sentAt: number | null
@@ -45,7 +45,7 @@ export interface Delivery extends LeaseColumns {
 }
 
 /** A sender that dies every time must not be fed for ever: the third loss counts as a failed attempt. */
-export const sendCrashesMax = 3
+export const maxSendCrashes = 3
 
 const atRest = { ...noLease, nextDueAt: null, givesUpAt: null } as const
 
@@ -65,7 +65,7 @@ export function createDelivery(
     attempts: 0,
     crashes: 0,
     token: 0,
-    placeAt: null,
+    allowedAt: null,
     sentAt: null,
     readAt: null,
     ackedAt: null,
@@ -85,7 +85,7 @@ export function isOpen(delivery: Delivery): boolean {
 export function claimDelivery(delivery: Delivery, holder: Holder, leaseMs: number, now: number): Delivery {
   // Rows of this table never come back under their id, so no floor has to be kept for their tokens.
   const lease = grant(holder, { leaseMs, now, previous: delivery.token, floor: 0 })
-  return { ...delivery, ...lease, nextDueAt: null, placeAt: null, version: delivery.version + 1 }
+  return { ...delivery, ...lease, nextDueAt: null, allowedAt: null, version: delivery.version + 1 }
 }
 
 export type Attempt =
@@ -100,7 +100,7 @@ export function recordAttempt(
   { agent, token }: Claimant,
   policy: RedeliveryPolicy,
   attempt: Attempt,
-  at: Moment,
+  at: Clocks,
 ): Delivery {
   assertHolder(delivery, {
     subject: `delivery ${delivery.id}`,
@@ -122,7 +122,7 @@ export function countAttempt(
   delivery: Delivery,
   policy: RedeliveryPolicy,
   attempt: Exclude<Attempt, { outcome: 'released' }>,
-  at: Moment,
+  at: Clocks,
 ): Delivery {
   const attempts = delivery.attempts + 1
   const isSent = attempt.outcome === 'sent'
@@ -156,16 +156,16 @@ function dueAfter(
 export function deferDelivery(delivery: Delivery, until: number): Delivery {
   const deferredMs = until - (delivery.nextDueAt ?? until)
   const givesUpAt = delivery.givesUpAt === null ? null : delivery.givesUpAt + deferredMs
-  return { ...delivery, nextDueAt: until, placeAt: until, givesUpAt, version: delivery.version + 1 }
+  return { ...delivery, nextDueAt: until, allowedAt: until, givesUpAt, version: delivery.version + 1 }
 }
 
 /** Whether it was put off to this very time. */
-export function hasPlace(row: { readonly placeAt: number | null }, dueAt: number | null): boolean {
-  return row.placeAt !== null && row.placeAt === dueAt
+export function hasAllowance(row: { readonly allowedAt: number | null }, dueAt: number | null): boolean {
+  return row.allowedAt !== null && row.allowedAt === dueAt
 }
 
 /** It cannot be sent at all: nobody tries, and whoever settles its message looks at it now. */
-export function setDeliveryAside(delivery: Delivery, error: string, now: number): Delivery {
+export function stopDelivery(delivery: Delivery, error: string, now: number): Delivery {
   return { ...delivery, nextDueAt: null, givesUpAt: now, lastError: error, version: delivery.version + 1 }
 }
 

@@ -2,12 +2,12 @@
 import { InvalidError } from '../errors.ts'
 import type { Item, NewItem } from './item.ts'
 
-export const stackDepthMax = 10
-export const blockersMax = 100
+export const maxStackDepth = 10
+export const maxBlockers = 100
 /** So many items follow in one transaction when the one below them is stacked elsewhere. */
-export const stackedMax = 100
+export const maxStacked = 100
 /** Ids that are walked in each direction: more would keep others from writing for too long. */
-export const walkedMax = 1_000
+export const maxWalked = 1_000
 
 /** What is known of the items around one whose blockers are set; each as far as it was walked. */
 export interface Surroundings {
@@ -22,7 +22,7 @@ export const nothingAround: Surroundings = { dependents: [], awaited: [] }
 
 const waitsForNothing = { parent: null, ancestors: [], blockers: [], waitingFor: [] } as const
 
-/** Parent and blockers are one mechanism: the item waits until each has closed well. */
+/** Parent and blockers are one mechanism: the item waits until each has succeeded. */
 export function dependenciesOf(input: NewItem): Dependencies {
   const { parent } = input
   const ancestors = stackOf(parent ?? null)
@@ -88,11 +88,11 @@ export function isOtherSet(item: Item, { parent, blockers }: Declared): boolean 
 
 /** The items on top of one that was stacked elsewhere, each in its new place: before and after, from the bottom up. */
 export function restacked(moved: Item, stacked: readonly Item[]): { before: Item; after: Item }[] {
-  if (stacked.length > stackedMax) {
+  if (stacked.length > maxStacked) {
     throw new InvalidError({
-      what: `more than ${stackedMax} items are stacked on item ${moved.id}`,
+      what: `more than ${maxStacked} items are stacked on item ${moved.id}`,
       next: 'let some of them finish first, or leave its parent as it is',
-      facts: { item: moved.id, stackedMax },
+      facts: { item: moved.id, maxStacked },
     })
   }
   const all: { before: Item; after: Item }[] = []
@@ -116,11 +116,11 @@ function stackOf(parent: Item | null): readonly string[] {
 }
 
 function assertDepth(ancestors: readonly string[]): void {
-  if (ancestors.length <= stackDepthMax) return
+  if (ancestors.length <= maxStackDepth) return
   throw new InvalidError({
     what: `a stack of ${ancestors.length + 1} items is too deep`,
-    next: `keep at most ${stackDepthMax} items below one another`,
-    facts: { depth: ancestors.length, depthMax: stackDepthMax, path: ancestors },
+    next: `keep at most ${maxStackDepth} items below one another`,
+    facts: { depth: ancestors.length, maxDepth: maxStackDepth, path: ancestors },
   })
 }
 
@@ -128,7 +128,7 @@ export function waitsFor(declared: readonly Item[]): Pick<Item, 'blockers' | 'wa
   const unique = [...new Map(declared.map((item) => [item.id, item])).values()]
   return {
     blockers: unique.map((item) => item.id),
-    waitingFor: unique.filter((item) => item.outcome !== 'well').map((item) => item.id),
+    waitingFor: unique.filter((item) => item.outcome !== 'succeeded').map((item) => item.id),
   }
 }
 
@@ -151,11 +151,11 @@ export function assertNoCircle(
       facts: { item: id, blocker: back ?? null, path: [...declared, id] },
     })
   }
-  if (dependents.length >= walkedMax && awaited.length >= walkedMax) {
+  if (dependents.length >= maxWalked && awaited.length >= maxWalked) {
     throw new InvalidError({
-      what: `${walkedMax} items or more wait for item ${id}, and it would wait for as many: too many to see whether they form a circle`,
+      what: `${maxWalked} items or more wait for item ${id}, and it would wait for as many: too many to see whether they form a circle`,
       next: 'let some of them finish first, or add a new item in its place',
-      facts: { item: id, walkedMax },
+      facts: { item: id, maxWalked },
     })
   }
 }

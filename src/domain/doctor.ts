@@ -42,7 +42,7 @@ export interface StoreFacts {
   readonly storeBytes: number | null
   readonly logBytes: number | null
   readonly freeBytes: number | null
-  /** What is not as it should be with the store as such. */
+  /** Problems with the store itself. */
   readonly warnings: readonly { readonly check: string; readonly what: string; readonly remedy: string }[]
   /** The last failure to heal that this process saw. */
   readonly recoveryError: string | null
@@ -71,7 +71,7 @@ export interface DoctorFacts {
   }
   /** Those open for longer than `longTransactionMs`. */
   readonly transactions: readonly OpenTransaction[]
-  /** Open items that wait for one that closed badly or is gone; at most `vainWaitsMax`. */
+  /** Open items that wait for one that failed or is gone; at most `maxVainWaits`. */
   readonly vainWaits: readonly {
     readonly item: string
     readonly queue: string
@@ -91,7 +91,7 @@ const mebibyte = 1024 * 1024
 const freeBytesLow = 100 * mebibyte
 const freeBytesMin = 10 * mebibyte
 /** Where a commit moves the log itself, it has 32 MiB; four times that is a reader that does not let go. */
-const logBytesMax = 128 * mebibyte
+const maxLogBytes = 128 * mebibyte
 /** Ours end within seconds; what is open for so long keeps the feed of events back, or was forgotten. */
 export const longTransactionMs = 30_000
 /** Who comes back after a weekend should still hear of it. */
@@ -204,7 +204,7 @@ function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
   if (storeBytes === null || logBytes === null || freeBytes === null) return []
   const sizes = `${formatBytes(storeBytes)}, log ${formatBytes(logBytes)}, ${formatBytes(freeBytes)} free`
   const log =
-    logBytes > logBytesMax
+    logBytes > maxLogBytes
       ? [
           finding(
             'log',
@@ -257,10 +257,10 @@ function checkCommits({ commitLosses, wall }: DoctorFacts): Finding[] {
 }
 
 /** Beyond that they are not counted. */
-export const vainWaitsMax = 1000
+export const maxVainWaits = 1000
 const waitsShown = 3
 
-/** A parent or blocker that closed badly may still be retried, so what waits for it goes on waiting, perhaps for ever. */
+/** A parent or blocker that failed may still be retried, so what waits for it goes on waiting, perhaps for ever. */
 function checkWaits(waits: DoctorFacts['vainWaits']): Finding[] {
   if (waits.length === 0) return []
   const count = new Set(waits.map(({ item, queue }) => JSON.stringify([queue, item]))).size
@@ -271,7 +271,7 @@ function checkWaits(waits: DoctorFacts['vainWaits']): Finding[] {
     finding(
       'waiting',
       'warning',
-      `${waits.length < vainWaitsMax ? '' : 'at least '}${counted(count, 'item')} ${count === 1 ? 'waits' : 'wait'} for something that closed badly or is gone: ${some.join(', ')}`,
+      `${waits.length < maxVainWaits ? '' : 'at least '}${counted(count, 'item')} ${count === 1 ? 'waits' : 'wait'} for something that failed or is gone: ${some.join(', ')}`,
       'retry or submit again what they wait for, or cancel them',
     ),
   ]

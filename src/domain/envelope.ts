@@ -91,11 +91,11 @@ export function envelopeOf(
   }
 }
 
-const textLengthMax = 1000
+const maxTextLength = 1000
 
 /** A line break of the sender's is a blank here, as in the subject of a mail. */
 function oneLine(text: string): string {
-  return printable(cutText(text, textLengthMax).replace(/[\s\u0085]+/gu, ' '))
+  return printable(cutText(text, maxTextLength).replace(/[\s\u0085]+/gu, ' '))
 }
 
 function unansweredBy(escalation: Escalation | null): string {

@@ -8,7 +8,7 @@ import {
   neverSent,
   wasTried,
 } from './delivery.ts'
-import type { Moment } from './item.ts'
+import type { Clocks } from './item.ts'
 import {
   changeDeliveries,
   closeThread,
@@ -22,7 +22,7 @@ import type { Recipient } from './recipient.ts'
 import type { EscalationLevel } from './redelivery-policy.ts'
 
 /** Deliveries whose wait has ended are unanswered. */
-export function giveUp(thread: Thread, at: Moment): Thread {
+export function giveUp(thread: Thread, at: Clocks): Thread {
   return changeDeliveries(thread, (delivery) =>
     hasGivenUp(delivery, at.now) ? endUnanswered(delivery, at.wall) : delivery,
   )
@@ -42,14 +42,14 @@ export function shouldEscalate(thread: Thread, now: number): boolean {
 export function escalate(
   thread: Thread,
   find: (to: EscalationLevel['to']) => readonly Recipient[],
-  at: Moment,
+  at: Clocks,
 ): Thread {
   const { message, deliveries } = thread
   const next = message.policy.ladder[message.level]
-  const told = next ? find(next.to) : []
-  if (!next || told.length === 0) return endUnansweredThread(thread, at.wall)
+  const recipients = next ? find(next.to) : []
+  if (!next || recipients.length === 0) return endUnansweredThread(thread, at.wall)
   const level = message.level + 1
-  const made = told.map((recipient, index) => {
+  const made = recipients.map((recipient, index) => {
     const number = deliveries.length + index
     const of = { id: deliveryId(message.id, number), message: message.id, level, priority: message.priority }
     return createDelivery(of, recipient, { nextDueAt: at.now, givesUpAt: null }, at.wall)

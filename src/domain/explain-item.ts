@@ -24,7 +24,7 @@ export interface ItemFacts {
 }
 
 export function explainItem(facts: ItemFacts): Explanation {
-  switch (facts.item.standing) {
+  switch (facts.item.phase) {
     case 'closed':
       return explainClosed(facts)
     case 'held':
@@ -68,7 +68,7 @@ function explainWaiting(facts: ItemFacts): Explanation {
     const failed = item.failures > 0 ? `, because it failed ${times(item.failures)}` : ''
     return explanation('waiting', `it is not due before ${formatDuration(inMs)} from now${failed}`, {
       evidence: story(item),
-      next: [{ what: 'it is put in line', inMs }],
+      next: [{ what: 'it becomes ready', inMs }],
     })
   }
   const state = knownState(workflow, item.state)
@@ -92,17 +92,17 @@ function explainBlocked({ item, blockers }: ItemFacts): Explanation {
   })
   const isHopeless = item.waitingFor.some((id) => {
     const blocker = blockers.find((each) => each.id === id)
-    return blocker === undefined || blocker.outcome === 'badly'
+    return blocker === undefined || blocker.outcome === 'failed'
   })
   const count = item.waitingFor.length
   const others = count === 1 ? 'another item' : `${count} other items`
   return isHopeless
-    ? explanation('stuck', `it waits for ${others}, not all of which can still close well`, {
+    ? explanation('stuck', `it waits for ${others}, not all of which can still succeed`, {
         evidence: [...evidence, ...story(item)],
       })
-    : explanation('waiting', `it waits until ${others} closed well`, {
+    : explanation('waiting', `it waits until ${others} ${count === 1 ? 'has' : 'have'} succeeded`, {
         evidence: [...evidence, ...story(item)],
-        next: [{ what: 'it is put in line when the last of them closed well', inMs: null }],
+        next: [{ what: 'it becomes ready when the last of them succeeds', inMs: null }],
       })
 }
 
@@ -136,7 +136,7 @@ function explainReady({ item, queue, position, lockHolders, host }: ItemFacts): 
     })
   }
   const where = host === null ? '' : ` on ${host.name}`
-  const how = item.standing === 'suspect' ? ', as the only suspect of its process' : ''
+  const how = item.phase === 'suspect' ? ', as the only suspect of its process' : ''
   return explanation('ready', `it can be claimed now${where}${how}`, { evidence })
 }
 
@@ -144,11 +144,11 @@ function explainReady({ item, queue, position, lockHolders, host }: ItemFacts): 
 function story(item: Item): string[] {
   return [
     ...(item.attempts === 0 ? [] : [`claimed ${times(item.attempts)}`]),
-    ...(item.failures === 0 ? [] : [`failed ${times(item.failures)}, ${item.attemptsMax} are allowed`]),
+    ...(item.failures === 0 ? [] : [`failed ${times(item.failures)}, ${item.maxAttempts} are allowed`]),
     ...(item.crashes === 0 ? [] : [`lost its holder ${times(item.crashes)} without progress`]),
     ...(item.exposures === 0 ? [] : [`lost along with other items ${times(item.exposures)}`]),
     ...(item.suspectedAt === null ? [] : ['suspected of killing its holders']),
-    ...(item.standing !== 'closed' && item.error ? [`last failure: ${item.error.message}`] : []),
+    ...(item.phase !== 'closed' && item.error ? [`last failure: ${item.error.message}`] : []),
   ]
 }
 

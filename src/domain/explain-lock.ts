@@ -20,7 +20,7 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
   if (lock.delayedSince !== null) {
     return explanation('waiting', 'its holder was lost, and it is kept free for the delay it had asked for', {
       evidence: line,
-      next: [{ what: 'whoever is first in line gets it', inMs: Math.max(0, holder.remainingMs) }],
+      next: [{ what: 'the first in line gets it', inMs: Math.max(0, holder.remainingMs) }],
     })
   }
   if (holder.status === 'expired' || holder.status === 'stale') {
@@ -59,7 +59,7 @@ export function explainRun(run: Progress, holder: Holding | null): Explanation {
     evidence,
     can: [
       {
-        operation: 'progress.resume',
+        operation: 'runs.resume',
         input: { run: run.run, lock: run.lock },
         because: 'goes on, by whoever acquires its lock for this run',
       },

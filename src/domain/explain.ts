@@ -43,23 +43,23 @@ export const healNow: SafeAct = {
 /** Somebody holds it: at work, silent, or lost. */
 export function explainHeld(holder: Holding, subject: string, evidence: readonly string[]): Explanation {
   const name = holder.agent ?? 'nobody known'
-  const told = { holder, evidence }
+  const facts = { holder, evidence }
   if (holder.kind === 'bound' && holder.liveness === 'dead') {
     return explanation('stuck', `${name} held it and is dead: ${holder.evidence}`, {
-      ...told,
+      ...facts,
       next: [{ what: `the next recovery frees ${subject}`, inMs: 0 }],
       can: [healNow],
     })
   }
   if (isLost(holder)) {
     return explanation('stuck', `the lease of ${name} lapsed ${formatDuration(-holder.remainingMs)} ago`, {
-      ...told,
+      ...facts,
       next: [{ what: `the next claim or recovery frees ${subject}`, inMs: 0 }],
       can: [healNow],
     })
   }
   return explanation('held', `${name} holds it`, {
-    ...told,
+    ...facts,
     next: [{ what: 'its lease lapses, unless it is renewed', inMs: holder.remainingMs }],
     can: holder.agent === null ? [] : [askHolder(holder.agent)],
   })

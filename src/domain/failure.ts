@@ -5,17 +5,17 @@
 import type { Failure, Item } from './item.ts'
 import { fitText, printableLines } from './text.ts'
 
-const lengthMax = { message: 10_000, code: 200, stack: 4_000, header: 500 }
+const maxLength = { message: 10_000, code: 200, stack: 4_000, header: 500 }
 /** Most errors have none, and a circle of causes must end. */
-const causesMax = 5
+const maxCauses = 5
 
 /** Never throws, whatever was thrown. */
 export function failureOf(thrown: unknown): Failure {
   const code = fieldOf(thrown, 'code')
   const stack = stackOf(thrown)
   return {
-    message: fitText(messageOf(thrown), lengthMax.message),
-    ...(typeof code === 'string' ? { code: fitText(code, lengthMax.code) } : {}),
+    message: fitText(messageOf(thrown), maxLength.message),
+    ...(typeof code === 'string' ? { code: fitText(code, maxLength.code) } : {}),
     ...(stack === '' ? {} : { stack }),
   }
 }
@@ -75,15 +75,15 @@ const wordless = 'the thrown value has no readable text'
 function stackOf(thrown: unknown): string {
   const stacks: string[] = []
   let error = thrown
-  for (let depth = 0; depth <= causesMax; depth++) {
+  for (let depth = 0; depth <= maxCauses; depth++) {
     const stack = fieldOf(error, 'stack')
     if (typeof stack !== 'string' || stack === '') break
     // Spaces, not any white space: a message of many empty lines would take minutes to search.
     const framesAt = stack.search(/\n[ \t]+at /)
     const header = framesAt === -1 ? stack : stack.slice(0, framesAt)
     const frames = framesAt === -1 ? '' : stack.slice(framesAt)
-    stacks.push(`${depth === 0 ? '' : 'caused by: '}${header.slice(0, lengthMax.header)}${frames}`)
+    stacks.push(`${depth === 0 ? '' : 'caused by: '}${header.slice(0, maxLength.header)}${frames}`)
     error = fieldOf(error, 'cause')
   }
-  return printableLines(fitText(stacks.join('\n'), lengthMax.stack))
+  return printableLines(fitText(stacks.join('\n'), maxLength.stack))
 }

@@ -22,7 +22,7 @@ export type Json =
  * Which line an item stands in. Each has an index of its own, so that a claim meets only what it can take. A suspect
  * can be claimed too, but each process takes only one at a time.
  */
-export type Standing = 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
+export type Phase = 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
 
 export interface Failure {
   readonly message: string
@@ -39,7 +39,7 @@ export interface Item extends LeaseColumns {
   readonly queue: string
   readonly workflow: string
   readonly state: string
-  readonly standing: Standing
+  readonly phase: Phase
   readonly priority: number
   /** A name for the thing worked on (a workspace, a branch); unique in its queue while the item is open. */
   readonly key: string | null
@@ -50,7 +50,7 @@ export interface Item extends LeaseColumns {
   readonly ancestors: readonly string[]
   /** Ids this item was declared to depend on. */
   readonly blockers: readonly string[]
-  /** Those of them that have not closed well yet. */
+  /** Those of them that have not succeeded yet. */
   readonly waitingFor: readonly string[]
   /** Not claimable before this wall time; null once it has come. */
   readonly runAt: number | null
@@ -58,7 +58,7 @@ export interface Item extends LeaseColumns {
   readonly offeredTo: string | null
   readonly attempts: number
   readonly failures: number
-  /** Crashes of its own since its last new progress. */
+  /** Crashes blamed on it since its last new progress. */
   readonly crashes: number
   /** How often it was lost along with others since then. */
   readonly exposures: number
@@ -68,7 +68,7 @@ export interface Item extends LeaseColumns {
   readonly progressAtLoss: Json
   /** How often new progress has cleared its crashes. */
   readonly crashResets: number
-  readonly attemptsMax: number
+  readonly maxAttempts: number
   readonly quarantinedAt: number | null
   readonly quarantineReason: string | null
   readonly cancelRequestedAt: number | null
@@ -78,7 +78,7 @@ export interface Item extends LeaseColumns {
   readonly stateChangedAt: number
   readonly closedAt: number | null
   /** How it closed; null while it is open. */
-  readonly outcome: 'well' | 'badly' | null
+  readonly outcome: 'succeeded' | 'failed' | null
   readonly previousState: string | null
   readonly version: number
   readonly error: Failure | null
@@ -91,7 +91,7 @@ export interface Item extends LeaseColumns {
   readonly data: { readonly [key: string]: Json | undefined }
 }
 
-export interface Moment {
+export interface Clocks {
   /** Lease clock. */
   readonly now: number
   /** Wall clock. */
@@ -105,7 +105,7 @@ export function describeItem(item: Pick<Item, 'id' | 'key' | 'queue'>): string {
 }
 
 /** The one place that says which line an item stands in. */
-export function standingOf(item: Omit<Item, 'standing'>, workflow: Workflow): Standing {
+export function phaseOf(item: Omit<Item, 'phase'>, workflow: Workflow): Phase {
   const state = stateOf(workflow, item.state)
   if (state.closed) return 'closed'
   if (state.held) return 'held'
@@ -124,7 +124,7 @@ export interface NewItem {
   /** Ids of everything that already waits for an item of this id, also through others. */
   readonly around?: Surroundings | undefined
   readonly runAt?: number | null | undefined
-  readonly attemptsMax: number
+  readonly maxAttempts: number
   readonly submittedBy: string | null
   readonly payload: string
   readonly data: Item['data']
@@ -142,7 +142,7 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
       queue: input.queue,
       workflow: workflow.name,
       state: workflow.initial,
-      standing: 'waiting',
+      phase: 'waiting',
       priority: input.priority ?? priorityDefault,
       key: input.key ?? null,
       dedupeKey: input.dedupeKey ?? null,
@@ -159,7 +159,7 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
       suspectedAt: null,
       progressAtLoss: null,
       crashResets: 0,
-      attemptsMax: input.attemptsMax,
+      maxAttempts: input.maxAttempts,
       quarantinedAt: null,
       quarantineReason: null,
       cancelRequestedAt: null,
@@ -199,7 +199,7 @@ export function setItemBlockers(
   workflow: Workflow,
   { blockers, ...around }: { blockers: readonly Item[] } & Surroundings,
 ): Item {
-  if (item.standing === 'closed') throw illegal(item, item.state, stateOf(workflow, item.state))
+  if (item.phase === 'closed') throw illegal(item, item.state, stateOf(workflow, item.state))
   assertNoCircle(
     item.id,
     blockers.map(({ id }) => id),
@@ -211,7 +211,7 @@ export function setItemBlockers(
 /** The item with some of it changed by whoever brought it; its state stays. */
 export function editItem(
   item: Item,
-  edit: Partial<Omit<Item, 'state' | 'standing' | 'version'>>,
+  edit: Partial<Omit<Item, 'state' | 'phase' | 'version'>>,
   workflow: Workflow,
 ): Item {
   return settle({ ...item, ...edit, version: item.version + 1 }, workflow)
@@ -221,7 +221,7 @@ export function claimItem(
   item: Item,
   workflow: Workflow,
   holder: Holder & { leaseMs: number },
-  at: Moment,
+  at: Clocks,
 ): Item {
   const to = stateOf(workflow, item.state).claimTo
   if (!isInLine(item) || to === undefined) throw notClaimable(item, 'claim an item that is ready')
@@ -233,7 +233,7 @@ export function claimItemByName(
   item: Item,
   workflow: Workflow,
   holder: Holder & { leaseMs: number },
-  at: Moment,
+  at: Clocks,
 ): Item {
   const state = stateOf(workflow, item.state)
   if (state.claimByNameTo === undefined) return claimItem(item, workflow, holder, at)
@@ -242,22 +242,22 @@ export function claimItemByName(
 }
 
 /** Can be claimed now. */
-function isInLine({ standing }: Item): boolean {
-  return standing === 'ready' || standing === 'suspect'
+function isInLine({ phase }: Item): boolean {
+  return phase === 'ready' || phase === 'suspect'
 }
 
 /** Where an item stands in the line of its queue. */
-export type LinePlace = Pick<Item, 'priority' | 'addedAt' | 'id'>
+export type LinePosition = Pick<Item, 'priority' | 'addedAt' | 'id'>
 
 /** The order in which items are claimed: by priority, then age, then id. */
-export function compareInLine(left: LinePlace, right: LinePlace): number {
+export function compareInLine(left: LinePosition, right: LinePosition): number {
   if (left.priority !== right.priority) return left.priority - right.priority
   if (left.addedAt !== right.addedAt) return left.addedAt - right.addedAt
   return left.id < right.id ? -1 : 1
 }
 
 /** Delayed, waiting for others, or quarantined: not to be claimed in any state. */
-function isKeptBack(item: Omit<Item, 'standing'>): boolean {
+function isKeptBack(item: Omit<Item, 'phase'>): boolean {
   return item.runAt !== null || item.waitingFor.length > 0 || item.quarantinedAt !== null
 }
 
@@ -270,7 +270,7 @@ function grantItem(
   to: string,
   workflow: Workflow,
   holder: Holder & { leaseMs: number },
-  at: Moment,
+  at: Clocks,
 ): Item {
   const lease = grant(holder, { leaseMs: holder.leaseMs, now: at.now, previous: item.token, floor: 0 })
   const claimed: Item = {
@@ -293,7 +293,7 @@ function grantItem(
 export function assertHolds(item: Item, { agent, token }: Claimant, now: number): { late: boolean } {
   return assertHolder(item, {
     subject: describeItem(item),
-    held: item.standing === 'held',
+    held: item.phase === 'held',
     agent,
     token,
     now,
@@ -302,7 +302,7 @@ export function assertHolds(item: Item, { agent, token }: Claimant, now: number)
 }
 
 /** Same state to same state changes nothing and is not an error; null says so. */
-export function moveItem(item: Item, workflow: Workflow, to: string, at: Moment): Item | null {
+export function moveItem(item: Item, workflow: Workflow, to: string, at: Clocks): Item | null {
   const target = stateOf(workflow, to)
   if (to === item.state) return null
   const from = stateOf(workflow, item.state)
@@ -316,7 +316,7 @@ export function moveItem(item: Item, workflow: Workflow, to: string, at: Moment)
   return enter(item, to, workflow, at.wall)
 }
 
-export function completeItem(item: Item, workflow: Workflow, result: string | null, at: Moment): Item {
+export function completeItem(item: Item, workflow: Workflow, result: string | null, at: Clocks): Item {
   const from = stateOf(workflow, item.state)
   if (from.completeTo === undefined) throw illegal(item, 'completed', from)
   return { ...enter(item, from.completeTo, workflow, at.wall), result, error: null }
@@ -324,7 +324,7 @@ export function completeItem(item: Item, workflow: Workflow, result: string | nu
 
 /** A repeated completion by the same grant is answered, not refused: its first answer may have been lost. */
 export function isCompletedUnder(item: Item, token: number | undefined): boolean {
-  return item.token === token && item.outcome === 'well'
+  return item.token === token && item.outcome === 'succeeded'
 }
 
 export interface FailOptions {
@@ -335,11 +335,11 @@ export interface FailOptions {
 }
 
 /** Counts a handled failure; the last one allowed ends in the workflow's failed state even when repeatable. */
-export function failItem(item: Item, workflow: Workflow, options: FailOptions, at: Moment): Item {
+export function failItem(item: Item, workflow: Workflow, options: FailOptions, at: Clocks): Item {
   const from = stateOf(workflow, item.state)
   if (from.failTo === undefined) throw illegal(item, 'failed', from)
   const failures = item.failures + 1
-  const mayRepeat = options.retryable && failures < item.attemptsMax
+  const mayRepeat = options.retryable && failures < item.maxAttempts
   const to = mayRepeat ? (from.failRetryableTo ?? from.failTo) : from.failTo
   // Its handler came to an end and its process lives on: it was not what killed the others.
   const cleared = { exposures: 0, suspectedAt: null }
@@ -353,18 +353,18 @@ export function failItem(item: Item, workflow: Workflow, options: FailOptions, a
 }
 
 /** Giving back on purpose: no failure, no crash. Legal from every held state. */
-export function releaseItem(item: Item, workflow: Workflow, at: Moment): Item {
+export function releaseItem(item: Item, workflow: Workflow, at: Clocks): Item {
   return enter(item, lostTo(item, workflow), workflow, at.wall)
 }
 
-export function retryItem(item: Item, workflow: Workflow, at: Moment): Item {
+export function retryItem(item: Item, workflow: Workflow, at: Clocks): Item {
   const from = stateOf(workflow, item.state)
   if (from.retryTo === undefined) {
-    if (from.closed === 'badly' && item.failures >= item.attemptsMax) {
+    if (from.closed === 'failed' && item.failures >= item.maxAttempts) {
       throw new AttemptsExhaustedError({
         subject: describeItem(item),
         failures: item.failures,
-        attemptsMax: item.attemptsMax,
+        maxAttempts: item.maxAttempts,
       })
     }
     throw new IllegalMoveError(
@@ -386,7 +386,7 @@ function retryableStates(workflow: Workflow): string {
   return names.map(([name]) => name).join(', ') || 'nothing in this workflow'
 }
 
-export function cancelItem(item: Item, workflow: Workflow, at: Moment): Item {
+export function cancelItem(item: Item, workflow: Workflow, at: Clocks): Item {
   const from = stateOf(workflow, item.state)
   const to = workflow.cancelTo
   if (to === undefined) {
@@ -396,7 +396,7 @@ export function cancelItem(item: Item, workflow: Workflow, at: Moment): Item {
     )
   }
   if (!from.moves.includes(to)) throw illegal(item, to, from)
-  const requested = item.standing === 'held' ? at.wall : null
+  const requested = item.phase === 'held' ? at.wall : null
   return enter({ ...item, cancelRequestedAt: requested }, to, workflow, at.wall)
 }
 
@@ -404,21 +404,21 @@ export interface Loss {
   /** What proves or suggests that the holder is gone. */
   readonly evidence: string
   readonly blame: Blame
-  readonly crashesMax: number
+  readonly maxCrashes: number
 }
 
 /** Takes a held item from its lost holder; keeps identity, payload, priority, key, data and progress. */
-export function reclaimItem(item: Item, workflow: Workflow, loss: Loss, at: Moment): Item {
+export function reclaimItem(item: Item, workflow: Workflow, loss: Loss, at: Clocks): Item {
   return enter({ ...item, ...markLoss(item, loss, at.wall) }, lostTo(item, workflow), workflow, at.wall)
 }
 
-/** A held row that the rules cannot place (its state is unknown) is taken out of the line, for a person to see. */
-export function setItemAside(item: Item, reason: string, at: Moment): Item {
+/** Quarantines a held item that no rule covers, since its state is unknown: a person has to look at it. */
+export function quarantineItem(item: Item, reason: string, at: Clocks): Item {
   return {
     ...item,
     ...noLease,
     holderHost: null,
-    standing: 'waiting',
+    phase: 'waiting',
     startedAt: null,
     quarantinedAt: at.wall,
     quarantineReason: reason,
@@ -426,7 +426,7 @@ export function setItemAside(item: Item, reason: string, at: Moment): Item {
   }
 }
 
-export function releaseItemFromQuarantine(item: Item, workflow: Workflow, at: Moment): Item {
+export function releaseItemFromQuarantine(item: Item, workflow: Workflow, at: Clocks): Item {
   if (item.quarantinedAt === null) {
     throw new InvalidError({
       what: `${describeItem(item)} is not quarantined`,
@@ -458,7 +458,7 @@ export function offerItem(
 }
 
 export function setItemPriority(item: Item, priority: number): Item | null {
-  if (item.standing === 'closed') {
+  if (item.phase === 'closed') {
     throw new IllegalMoveError(
       { subject: describeItem(item), from: item.state, to: item.state },
       `${item.state} is a terminal state`,
@@ -472,7 +472,7 @@ export function promoteItem(item: Item, workflow: Workflow): Item {
   return settle({ ...item, runAt: null, offeredTo: null, version: item.version + 1 }, workflow)
 }
 
-/** A blocker has closed well. Null when the item did not wait for it. */
+/** A blocker has succeeded. Null when the item did not wait for it. */
 export function unblockItem(item: Item, workflow: Workflow, blocker: string): Item | null {
   if (!item.waitingFor.includes(blocker)) return null
   const waitingFor = item.waitingFor.filter((id) => id !== blocker)
@@ -491,7 +491,7 @@ export function assertUnneeded(item: Item, waiting: readonly Pick<Item, 'id'>[],
 }
 
 /**
- * As it is for whoever looks: without the blockers that have closed well and from which it is yet to be freed. Its
+ * As it is for whoever looks: without the blockers that have succeeded and from which it is yet to be freed. Its
  * version is that of its row.
  */
 export function withoutClosedBlockers(item: Item, workflow: Workflow, closed: readonly string[]): Item {
@@ -539,7 +539,7 @@ export function enter(item: Item, to: string, workflow: Workflow, wall: number):
 
 /** Completes an item that was just made here: nobody else has it yet, so it need not be copied once more. */
 function settle(made: { -readonly [Field in keyof Item]: Item[Field] }, workflow: Workflow): Item {
-  made.standing = standingOf(made, workflow)
+  made.phase = phaseOf(made, workflow)
   return made
 }
 

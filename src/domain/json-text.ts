@@ -43,7 +43,7 @@ function assertNumbersHold(text: string): void {
     else if (character === '[') path.push(0)
     else if (character === '}' || character === ']') path.pop()
     else if (character === ':') path[path.length - 1] = JSON.parse(word) as string
-    else if (character === ',') path[path.length - 1] = nextPlace(path.at(-1))
+    else if (character === ',') path[path.length - 1] = nextKey(path.at(-1))
     else if (character === '"') {
       const end = endOfWord(text, index)
       word = text.slice(index, end + 1)
@@ -64,21 +64,21 @@ function endOfWord(text: string, start: number): number {
   return index
 }
 
-function nextPlace(place: string | number | undefined): string | number {
-  return typeof place === 'number' ? place + 1 : ''
+function nextKey(key: string | number | undefined): string | number {
+  return typeof key === 'number' ? key + 1 : ''
 }
 
 /** Whether the number has the digits that were written, in as many places as were written. */
 function holds(token: string): boolean {
-  if (token.length > tokenLengthMax) return false
+  if (token.length > maxTokenLength) return false
   const written = digitsOf(token)
   const value = Number(token)
   if (!Number.isFinite(value)) return false
   if (written.digits === '') return true
   if (value === 0) return false
-  const places = written.digits.length
+  const digitCount = written.digits.length
   // The shortest way to write it, or its exact digits: programs print either.
-  const ways = places > placesMax ? [String(value)] : [String(value), value.toPrecision(places)]
+  const ways = digitCount > maxDigits ? [String(value)] : [String(value), value.toPrecision(digitCount)]
   return ways.some((way) => {
     const { digits, exponent } = digitsOf(way)
     return digits === written.digits && exponent === written.exponent
@@ -86,9 +86,9 @@ function holds(token: string): boolean {
 }
 
 /** All the digits of the smallest number fit. */
-const tokenLengthMax = 1100
+const maxTokenLength = 1100
 /** What `toPrecision` takes at most. */
-const placesMax = 100
+const maxDigits = 100
 
 /** A number as its digits without zeros at either end, times a power of ten; its sign does not matter. */
 function digitsOf(token: string): { digits: string; exponent: number } {

@@ -6,9 +6,9 @@ import { messageOf } from './failure.ts'
 import type { Json } from './item.ts'
 
 /** Deeper than anybody means, and well within what every engine can read. */
-export const depthMax = 200
+export const maxDepth = 200
 /** The largest payload, document, result or set of facts. */
-export const payloadBytesMax = 256 * 1024
+export const maxPayloadBytes = 256 * 1024
 
 export type JsonPath = readonly (string | number)[]
 
@@ -27,17 +27,17 @@ export class JsonFault extends Error {
 }
 
 /** JSON text of a value within so many bytes. Throws `JsonFault`. Undefined properties are dropped, as JSON does. */
-export function jsonText(value: unknown, bytesMax: number): string {
+export function jsonText(value: unknown, maxBytes: number): string {
   return fitting(
-    textOfData(value, bytesMax) ?? JSON.stringify(plainOf(value, { bytesMax, depthMax })),
-    bytesMax,
+    textOfData(value, maxBytes) ?? JSON.stringify(plainOf(value, { maxBytes, maxDepth })),
+    maxBytes,
   )
 }
 
 /** Most values are plain data, and only looking at them costs a fraction of copying them. Null for anything else. */
-function textOfData(value: unknown, bytesMax: number): string | null {
+function textOfData(value: unknown, maxBytes: number): string | null {
   try {
-    return isPlain(value, 0, { left: bytesMax }) ? JSON.stringify(value) : null
+    return isPlain(value, 0, { left: maxBytes }) ? JSON.stringify(value) : null
   } catch {
     // A getter or a proxy throws; whoever copies it can say where.
     return null
@@ -58,14 +58,14 @@ function isComposite(value: Json | undefined): value is { readonly [key: string]
 }
 
 interface Bounds {
-  readonly bytesMax: number
-  readonly depthMax: number
+  readonly maxBytes: number
+  readonly maxDepth: number
 }
 
 /** The value as its JSON text would be read. Throws `JsonFault`. */
 export function jsonCopy(value: unknown, bounds: Bounds): Json {
   const copy = plainOf(value, bounds)
-  fitting(JSON.stringify(copy), bounds.bytesMax)
+  fitting(JSON.stringify(copy), bounds.maxBytes)
   return copy
 }
 
@@ -77,16 +77,16 @@ export function canonicalJson(value: unknown): string {
   })
 }
 
-function fitting(text: string, bytesMax: number): string {
+function fitting(text: string, maxBytes: number): string {
   // A character has at most three bytes for each of its units, so short texts need not be measured.
-  const bytes = 3 * text.length <= bytesMax ? text.length : Buffer.byteLength(text)
-  if (bytes > bytesMax)
-    throw tooLarge(`has ${bytes} bytes of JSON, the limit is ${bytesMax}`, bytesMax, bytes)
+  const bytes = 3 * text.length <= maxBytes ? text.length : Buffer.byteLength(text)
+  if (bytes > maxBytes)
+    throw tooLarge(`has ${bytes} bytes of JSON, the limit is ${maxBytes}`, maxBytes, bytes)
   return text
 }
 
-function tooLarge(what: string, bytesMax: number, bytes?: number): JsonFault {
-  const facts = bytes === undefined ? { bytesMax } : { bytes, bytesMax }
+function tooLarge(what: string, maxBytes: number, bytes?: number): JsonFault {
+  const facts = bytes === undefined ? { maxBytes } : { bytes, maxBytes }
   return new JsonFault([], what, 'store the content elsewhere and give a reference to it', facts)
 }
 
@@ -99,7 +99,7 @@ interface Room {
 function isPlain(value: unknown, depth: number, room: Room): boolean {
   if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true
   if (typeof value === 'number') return Number.isFinite(value)
-  if (typeof value !== 'object' || depth === depthMax || 'toJSON' in value) return false
+  if (typeof value !== 'object' || depth === maxDepth || 'toJSON' in value) return false
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype === Array.prototype) {
     for (const part of value as unknown[]) {
@@ -116,8 +116,8 @@ function isPlain(value: unknown, depth: number, room: Room): boolean {
 }
 
 /** A copy of plain data: each `toJSON` and each getter asked once. */
-function plainOf(value: unknown, { bytesMax, depthMax }: Bounds): Json {
-  const room: Room = { left: bytesMax }
+function plainOf(value: unknown, { maxBytes, maxDepth }: Bounds): Json {
+  const room: Room = { left: maxBytes }
   const path: (string | number)[] = []
   const above: object[] = []
   try {
@@ -130,7 +130,7 @@ function plainOf(value: unknown, { bytesMax, depthMax }: Bounds): Json {
   }
 
   function copyOf(given: unknown, name: string | number): Json | undefined {
-    if (room.left-- === 0) throw tooLarge(`has more than ${bytesMax} bytes of JSON`, bytesMax)
+    if (room.left-- === 0) throw tooLarge(`has more than ${maxBytes} bytes of JSON`, maxBytes)
     const part = asJsonHasIt(given, name)
     switch (typeof part) {
       case 'string':
@@ -156,7 +156,7 @@ function plainOf(value: unknown, { bytesMax, depthMax }: Bounds): Json {
 
   function copyOfObject(part: object): Json {
     if (above.includes(part)) throw unfit('part of itself')
-    if (above.length === depthMax) throw tooDeep(depthMax)
+    if (above.length === maxDepth) throw tooDeep(maxDepth)
     above.push(part)
     const copy = Array.isArray(part) ? copyOfArray(part) : copyOfFields(part)
     above.pop()
@@ -202,16 +202,16 @@ function plainOf(value: unknown, { bytesMax, depthMax }: Bounds): Json {
 
 const plainNext = 'give plain objects, arrays, strings, finite numbers, booleans and null'
 
-function tooDeep(depthMax: number): JsonFault {
-  const what = `is nested more than ${depthMax} levels deep`
-  return new JsonFault([], what, 'make it flatter, or give it as text', { depthMax })
+function tooDeep(maxDepth: number): JsonFault {
+  const what = `is nested more than ${maxDepth} levels deep`
+  return new JsonFault([], what, 'make it flatter, or give it as text', { maxDepth })
 }
 
 /** What they hold is in no field: JSON would keep nothing of it, or numbers as names. */
 const unreadable =
   /^(?:Map|Set|Error|RegExp|Promise|(?:Shared)?ArrayBuffer|DataView|.*Array|Number|String|Boolean)$/
 
-const kindLengthMax = 60
+const maxKindLength = 60
 
 /** What the language knows it as; a class of the program's own may have any name. */
 function tagOf(part: object): string {
@@ -222,7 +222,7 @@ function kindOf(part: object): string {
   const tag = tagOf(part)
   if (tag !== 'Object') return tag
   const name: unknown = Object(part.constructor).name
-  return typeof name === 'string' ? name.slice(0, kindLengthMax) : tag
+  return typeof name === 'string' ? name.slice(0, maxKindLength) : tag
 }
 
 function isPlainObject(part: object): boolean {

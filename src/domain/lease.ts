@@ -26,7 +26,7 @@ export interface Holder {
 
 export type LeaseStatus = 'live' | 'near' | 'expired' | 'stale'
 
-export const leaseMsMax = 24 * 60 * 60 * 1000
+export const maxLeaseMs = 24 * 60 * 60 * 1000
 
 /** When a lease counts as near its end, and when an expired one as stale, as somebody asks; both have defaults. */
 export interface Thresholds {
@@ -47,10 +47,10 @@ export const noLease = {
 
 /** 0 is allowed and lapses at the next millisecond; anything else outside 0..24 h is a caller's mistake. */
 export function assertLeaseMs(leaseMs: number): void {
-  if (Number.isSafeInteger(leaseMs) && leaseMs >= 0 && leaseMs <= leaseMsMax) return
+  if (Number.isSafeInteger(leaseMs) && leaseMs >= 0 && leaseMs <= maxLeaseMs) return
   throw new InvalidError({
     what: `a lease of ${leaseMs} ms was asked for`,
-    next: `ask for a whole number of milliseconds from 0 to ${leaseMsMax} (24 h)`,
+    next: `ask for a whole number of milliseconds from 0 to ${maxLeaseMs} (24 h)`,
     facts: { leaseMs },
   })
 }
@@ -155,7 +155,7 @@ export function renew<Row extends LeaseColumns>(row: Row, now: number, leaseMs =
   return { ...row, renewedAt: now, expiresAt: Math.max(row.expiresAt ?? 0, now + leaseMs), leaseMs }
 }
 
-const extensionMaxMs = 60 * 60 * 1000
+const maxExtensionMs = 60 * 60 * 1000
 
 /**
  * Extending adds to the expiry, so it always grows; capped at now + the larger of the extra time and 1 h.
@@ -168,7 +168,7 @@ export function extend<Row extends LeaseColumns>(
 ): Row & { capped: boolean } {
   assertLeaseMs(extraMs)
   const wanted = (row.expiresAt ?? now) + extraMs
-  const cap = now + Math.max(extraMs, extensionMaxMs)
+  const cap = now + Math.max(extraMs, maxExtensionMs)
   // Never below the present expiry: a cap must not turn an extension into a cut.
   const expiresAt = Math.max(row.expiresAt ?? 0, Math.min(wanted, cap))
   return { ...row, renewedAt: now, expiresAt, capped: wanted > cap }

@@ -59,7 +59,7 @@ export interface LineHead {
   readonly first: readonly Waiter[]
   /** The place of the caller's own first waiter, alive or lapsed; null when it has none. */
   readonly own: Waiter | null
-  /** How many waiters alive are before that place, counted up to `aheadMax`. */
+  /** How many waiters alive are before that place, counted up to `maxAhead`. */
   readonly ahead: number
 }
 
@@ -153,8 +153,8 @@ export function lookAtLine(slots: number, { locks, first, own, ahead }: LineHead
  * The places that stay alive for another lease. One whose turn has come is left alone: its process has a lease's time to
  * take the lock, and one that is stuck does not keep a free lock from the others.
  */
-export function renewPlaces(
-  places: readonly Waiter[],
+export function renewWaiters(
+  waits: readonly Waiter[],
   heads: readonly Pick<LineHead, 'locks' | 'first'>[],
   at: Judging,
 ): readonly { readonly before: Waiter; readonly after: Waiter }[] {
@@ -163,7 +163,7 @@ export function renewPlaces(
     first.slice(0, occupancyOf(locks[0]?.slots ?? 1, locks, at).free),
   )
   const turns = new Set(called.map(({ id }) => id))
-  return places.filter(({ id }) => !turns.has(id)).map((before) => ({ before, after: renew(before, at.now) }))
+  return waits.filter(({ id }) => !turns.has(id)).map((before) => ({ before, after: renew(before, at.now) }))
 }
 
 function isOwn(lock: Lock, request: NamedRequest): boolean {
@@ -192,12 +192,12 @@ function assertSlots({ name, slots }: NamedRequest, locks: readonly Lock[], at: 
   })
 }
 
-const depthMax = 1000
+const maxDepth = 1000
 
 function enterAgain(before: Lock, leaseMs: number, now: number): Extract<Turn, { outcome: 'entered' }> {
-  if (before.depth >= depthMax) {
+  if (before.depth >= maxDepth) {
     throw new InvalidError({
-      what: `lock ${before.name} was entered ${depthMax} times by its holder`,
+      what: `lock ${before.name} was entered ${maxDepth} times by its holder`,
       next: 'release it as often as it is acquired',
     })
   }
@@ -245,26 +245,26 @@ export function transferLock(
   }
 }
 
-export const waitersMax = 1000
+export const maxWaiters = 1000
 /** Whoever has as many before it need not know how many more: the more it counts, the later it sees that all have left. */
-export const aheadMax = 30
+export const maxAhead = 30
 /** A frozen process at the head of the line holds up the others for no longer than this. */
 export const waiterLeaseMs = 5_000
 
 export function joinLine(
   request: Holder & { id: string; name: string; quotas?: Quotas | undefined },
-  line: LockLine & { readonly places?: number | null },
+  line: LockLine & { readonly waits?: number | null },
   at: { now: number; wall: number },
 ): Waiter {
-  if (line.waiting >= waitersMax) {
+  if (line.waiting >= maxWaiters) {
     throw new HoldfastError('BUSY', {
       what: `${line.waiting} already wait for lock ${request.name}, its limit`,
       next: 'try again later',
-      facts: { name: request.name, waiting: line.waiting, waitersMax },
+      facts: { name: request.name, waiting: line.waiting, maxWaiters },
     })
   }
   const { id, name, agent, instance, quotas } = request
-  assertQuota('lockPlaces', agent, line.places ?? 0, quotas)
+  assertQuota('lockWaits', agent, line.waits ?? 0, quotas)
   const lease = { leaseMs: waiterLeaseMs, now: at.now, previous: line.last, floor: line.floor }
   return { ...grant({ agent, instance }, lease), id, name, joinedAt: at.wall, version: 1 }
 }

@@ -27,7 +27,7 @@ export interface Lock extends LeaseColumns {
   readonly version: number
   /** On whose behalf it is held. */
   readonly user: string | null
-  /** What it is held for; progress is attached to it. */
+  /** The run it is held for; progress is recorded under that name. */
   readonly run: string | null
   /** How many may hold it at once; null for a processing lock, whose queue says it. */
   readonly slots: number | null

@@ -1,6 +1,6 @@
 /** What the merge workflow knows of a change: its head, what it was tested against, and how often it was rebased. */
 import { HoldfastError, IllegalMoveError, InvalidError } from '../errors.ts'
-import { describeItem, enter, type Item, type Moment } from './item.ts'
+import { type Clocks, describeItem, enter, type Item } from './item.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
 const headShaLengthMin = 4
@@ -16,7 +16,7 @@ export function assertHeadSha(headSha: string): void {
 
 /** A held state that cannot be cancelled: the effect may already be under way. */
 export function isPastCancelling(item: Item, workflow: Workflow): boolean {
-  return item.standing === 'held' && !stateOf(workflow, item.state).moves.includes(workflow.cancelTo ?? '')
+  return item.phase === 'held' && !stateOf(workflow, item.state).moves.includes(workflow.cancelTo ?? '')
 }
 
 /** Was it tested against what the target is now? No baseline counts as stale. */
@@ -46,7 +46,7 @@ export function withRebase(
 }
 
 /** The guarded arrow back: legal only where the workflow has it and only when the target has moved on. */
-export function returnItem(item: Item, workflow: Workflow, mainSha: string, at: Moment): Item {
+export function returnItem(item: Item, workflow: Workflow, mainSha: string, at: Clocks): Item {
   const to = stateToReturnTo(item, workflow, mainSha)
   return enter({ ...item, data: { ...item.data, testedAgainstSha: null } }, to, workflow, at.wall)
 }

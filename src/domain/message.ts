@@ -12,7 +12,7 @@ import {
   postpone,
   restartDelivery,
 } from './delivery.ts'
-import type { Moment } from './item.ts'
+import type { Clocks } from './item.ts'
 import { inboxAdapter, type Recipient } from './recipient.ts'
 import { type RedeliveryPolicy, schedule } from './redelivery-policy.ts'
 
@@ -39,7 +39,7 @@ export interface Message {
   /** Lease clock: when the next level is reached; null while recipients have time. */
   readonly dueAt: number | null
   /** Lease clock: the place the limit of escalations gave it; it counts when it is due then. */
-  readonly placeAt: number | null
+  readonly allowedAt: number | null
   readonly escalation: Escalation | null
   /** What an operator or an import has to say about it. */
   readonly note: string | null
@@ -72,14 +72,14 @@ export type NewMessage = Pick<
 export function createMessage(
   request: NewMessage,
   recipients: readonly Recipient[],
-  at: Moment & { firstAt: number },
+  at: Clocks & { firstAt: number },
 ): Thread {
   const message: Message = {
     ...request,
     state: 'pending',
     level: 0,
     dueAt: null,
-    placeAt: null,
+    allowedAt: null,
     escalation: null,
     note: null,
     createdAt: at.wall,
@@ -115,7 +115,7 @@ export function importMessage(
   request: NewMessage,
   recipient: Recipient,
   { attempts, dueInMs, note, sentAt }: Imported,
-  at: Moment,
+  at: Clocks,
 ): Thread {
   const { message, deliveries } = createMessage(request, [recipient], { ...at, firstAt: at.now + 1 })
   const [made] = deliveries as [Delivery]
@@ -179,7 +179,7 @@ export function due(thread: Thread, dueAt: number | null): Thread {
 /** Too many escalate at once: later, never dropped. The place is its own, so this happens once. */
 export function putOff(thread: Thread, until: number): Thread {
   const { message } = due(thread, until)
-  return { ...thread, message: { ...message, placeAt: until } }
+  return { ...thread, message: { ...message, allowedAt: until } }
 }
 
 export function countAcked({ deliveries }: Thread): number {

@@ -2,14 +2,14 @@
 import { InvalidError } from '../errors.ts'
 import { shown } from './text.ts'
 
-export const nameLengthMax = 200
+export const maxNameLength = 200
 const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_.:/@+#=,~ -]*$/u
 /** Some letters cannot be seen, such as the fillers of Hangul: with one of them, another could pass for you. */
 const unseen = /\p{Default_Ignorable_Code_Point}/u
 
 export function isName(text: unknown): text is string {
   if (typeof text !== 'string') return false
-  if (text.length > nameLengthMax || !namePattern.test(text) || unseen.test(text)) return false
+  if (text.length > maxNameLength || !namePattern.test(text) || unseen.test(text)) return false
   return !text.includes('..') && !text.endsWith(' ')
 }
 
@@ -18,7 +18,7 @@ export function assertName(what: string, given: unknown): void {
   const text = shown(given)
   throw new InvalidError({
     what: `${text} is not a usable ${what}`,
-    next: `use 1 to ${nameLengthMax} letters, digits or _ . : / @ + # = , ~ - and inner spaces, beginning with a letter, digit or _ and without ".."`,
+    next: `use 1 to ${maxNameLength} letters, digits or _ . : / @ + # = , ~ - and inner spaces, beginning with a letter, digit or _ and without ".."`,
     facts: { [what]: typeof given === 'string' ? given : text },
   })
 }
@@ -50,8 +50,8 @@ function begins(name: string, text: string): boolean {
 }
 
 /** Whoever mistypes a name must not keep others waiting: more are not compared, nor longer ones to their end. */
-const comparedMax = 500
-const comparedLengthMax = 64
+const maxCompared = 500
+const maxComparedLength = 64
 
 /** The known names nearest to one that is not known, nearest first; of very many, among those of about its length. */
 export function nearestNames(text: string, known: readonly string[], count: number): string[] {
@@ -64,14 +64,14 @@ export function nearestNames(text: string, known: readonly string[], count: numb
 }
 
 function ofLikeLength(text: string, known: readonly string[]): readonly string[] {
-  if (known.length <= comparedMax) return known
+  if (known.length <= maxCompared) return known
   const farness = (name: string) => Math.abs(name.length - text.length)
-  return [...known].sort((left, right) => farness(left) - farness(right)).slice(0, comparedMax)
+  return [...known].sort((left, right) => farness(left) - farness(right)).slice(0, maxCompared)
 }
 
 function editDistance(first: string, second: string): number {
-  const from = first.slice(0, comparedLengthMax)
-  const to = second.slice(0, comparedLengthMax)
+  const from = first.slice(0, maxComparedLength)
+  const to = second.slice(0, maxComparedLength)
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (let i = 1; i <= from.length; i++) {
     const next = [i]

@@ -46,23 +46,23 @@ export class PatternIndex {
   readonly #entries: readonly Entry[]
   readonly #effort: Effort
 
-  private constructor(entries: readonly Omit<Entry, 'within'>[], stepsMax: number) {
+  private constructor(entries: readonly Omit<Entry, 'within'>[], maxSteps: number) {
     this.#entries = nested(entries.toSorted(byStart))
-    this.#effort = limitedEffort(stepsMax)
+    this.#effort = limitedEffort(maxSteps)
   }
 
   /** A million steps take about 10 ms. */
-  static ofPatterns(texts: readonly string[], stepsMax: number): PatternIndex {
+  static ofPatterns(texts: readonly string[], maxSteps: number): PatternIndex {
     const entries = texts.map((text) => {
       const { alternatives } = readPattern(text)
       return { start: startOf(text), end: endOf(text), alternatives }
     })
-    return new PatternIndex(entries, stepsMax)
+    return new PatternIndex(entries, maxSteps)
   }
 
   /** Of a path taken literally: what would be special in a pattern means itself. */
-  static ofPath(path: string, stepsMax: number): PatternIndex {
-    return new PatternIndex([{ start: path, end: path, alternatives: [parsePath(path)] }], stepsMax)
+  static ofPath(path: string, maxSteps: number): PatternIndex {
+    return new PatternIndex([{ start: path, end: path, alternatives: [parsePath(path)] }], maxSteps)
   }
 
   /** Whether some path matches the pattern and one of these. INVALID when all comparisons take too long. */
@@ -149,16 +149,16 @@ function endOf(text: string): string {
   return text.slice(at)
 }
 
-function limitedEffort(stepsMax: number): Effort {
-  let left = stepsMax
+function limitedEffort(maxSteps: number): Effort {
+  let left = maxSteps
   return {
     spend(steps) {
       left -= steps
       if (left >= 0) return
       throw new InvalidError({
-        what: `comparing with the patterns that are reserved takes more than ${stepsMax} steps`,
-        next: 'begin patterns with names of folders, or use fewer at once',
-        facts: { stepsMax },
+        what: `comparing with the patterns that are reserved takes more than ${maxSteps} steps`,
+        next: 'start patterns with folder names, or use fewer at once',
+        facts: { maxSteps },
       })
     },
   }

@@ -10,13 +10,13 @@ export type Segment = readonly (CharacterSet | typeof many)[]
 /** One expansion of the braces. */
 export type Alternative = readonly (Segment | typeof many)[]
 
-const patternLengthMax = 512
-export const pathLengthMax = 4096
-const segmentsMax = 64
+const maxPatternLength = 512
+export const maxPathLength = 4096
+const maxSegments = 64
 /** Characters of all expansions together; comparing two patterns takes at most the product of theirs. */
-const expandedMax = 1024
+const maxExpanded = 1024
 /** Each level copies what is inside it. */
-const bracesDepthMax = 8
+const maxBracesDepth = 8
 
 const manySegments = '**'
 type Token = CharacterSet | typeof many | typeof manySegments
@@ -36,22 +36,22 @@ const anyCharacter = complement(outsideNames)
 /** A path taken literally: what would be special in a pattern means itself. */
 export function parsePath(path: string): Alternative {
   const refuse = refusalOf('path', path)
-  assertText(path, pathLengthMax, refuse)
+  assertText(path, maxPathLength, refuse)
   return splitSegments(Array.from(path, codeOf), refuse)
 }
 
 export function parsePattern(text: string): readonly Alternative[] {
   const refuse = refusalOf('pattern', text)
-  assertText(text, patternLengthMax, refuse)
+  assertText(text, maxPatternLength, refuse)
   return new PatternReader(text, refuse).readAll().map((tokens) => {
     const alternative = splitSegments(tokens, refuse)
-    if (alternative.length <= segmentsMax) return alternative
-    throw refuse(`has more than ${segmentsMax} segments`, 'use ** for some of them')
+    if (alternative.length <= maxSegments) return alternative
+    throw refuse(`has more than ${maxSegments} segments`, 'use ** for some of them')
   })
 }
 
-function assertText(text: string, lengthMax: number, refuse: Refusal): void {
-  if (text.length > lengthMax) throw refuse(`is longer than ${lengthMax} characters`, 'use a shorter one')
+function assertText(text: string, maxLength: number, refuse: Refusal): void {
+  if (text.length > maxLength) throw refuse(`is longer than ${maxLength} characters`, 'use a shorter one')
   if (text.includes('\0')) throw refuse('holds a NUL character', 'leave it out')
   if (/^[a-z]:\//i.test(text)) throw refuse('is absolute', fromSharedRoot)
 }
@@ -95,8 +95,8 @@ class PatternReader {
   #readBraces(): Token[][] {
     const options: Token[][] = []
     let alternatives = 0
-    if (++this.#depth > bracesDepthMax) {
-      throw this.#refuse(`has more than ${bracesDepthMax} braces inside each other`, 'use several patterns')
+    if (++this.#depth > maxBracesDepth) {
+      throw this.#refuse(`has more than ${maxBracesDepth} braces inside each other`, 'use several patterns')
     }
     do {
       this.#at++
@@ -177,9 +177,9 @@ class PatternReader {
   }
 
   #assertSize(size: number): void {
-    if (size <= expandedMax) return
+    if (size <= maxExpanded) return
     throw this.#refuse(
-      `expands to more than ${expandedMax} characters`,
+      `expands to more than ${maxExpanded} characters`,
       'use fewer alternatives, or several patterns',
     )
   }

@@ -36,7 +36,7 @@ export interface Pattern {
 /** What was read is kept, so that a pattern is checked before a transaction and compared inside it, and read once. */
 const known = new Map<string, Pattern>()
 /** A step takes some ten bytes. */
-const knownSizeMax = 1_000_000
+const maxKnownSize = 1_000_000
 let knownSize = 0
 
 /** Refuses, with the way out, what is no pattern of this dialect or too large to be compared quickly. */
@@ -46,7 +46,7 @@ export function readPattern(text: string): Pattern {
   const alternatives = parsePattern(text)
   const steps = alternatives.flat().reduce((sum, segment) => sum + segment.length, 0)
   const pattern = { alternatives, size: text.length + steps }
-  if (knownSize + pattern.size > knownSizeMax) {
+  if (knownSize + pattern.size > maxKnownSize) {
     known.clear()
     knownSize = 0
   }

@@ -17,7 +17,7 @@ export interface ProberRecord {
 export type ProbingRole = 'prober' | 'watcher'
 
 /** One look may be late and the next lost with a busy machine; after that, somebody else had better look. */
-const looksMissedMax = 3
+const maxLooksMissed = 3
 
 /**
  * `record`: what is known of the prober. `isAble`: false when its process is dead or stopped. Everybody goes by their own
@@ -34,5 +34,5 @@ export function decideProber(
 ): ProbingRole {
   const { self, isAble, now, probeEveryMs } = given
   if (record === null || record.id === self || !isAble) return 'prober'
-  return Math.abs(now - record.beatAt) > looksMissedMax * probeEveryMs ? 'prober' : 'watcher'
+  return Math.abs(now - record.beatAt) > maxLooksMissed * probeEveryMs ? 'prober' : 'watcher'
 }

@@ -5,7 +5,7 @@
  * Not promised: that an item is worked on once. What was done after the last record is done again.
  */
 import { IllegalMoveError } from '../errors.ts'
-import type { Json, Moment } from './item.ts'
+import type { Clocks, Json } from './item.ts'
 
 export type ProgressStatus = 'running' | 'paused' | 'completed' | 'failed'
 
@@ -75,7 +75,7 @@ export interface StartRequest {
 }
 
 /** A new run. One that is known goes on by being resumed, so that nobody forgets what is done by accident. */
-export function startProgress(known: Progress | null, request: StartRequest, at: Moment): Progress {
+export function startProgress(known: Progress | null, request: StartRequest, at: Clocks): Progress {
   if (known) throw illegal(known, 'running', 'resume it, or start a run of another name')
   return complete(
     {
@@ -101,7 +101,7 @@ export function startProgress(known: Progress | null, request: StartRequest, at:
 export function resumeProgress(
   known: Progress,
   request: { lock: string; token: number; total: number | null | undefined },
-  at: Moment,
+  at: Clocks,
 ): Progress {
   if (!isOrphanedBy(known, request) && !mayMove(known, 'running'))
     throw illegal(known, 'running', known.status === 'completed' ? 'reopen it first' : 'it runs already')
@@ -130,7 +130,7 @@ export function isOrphanedBy(known: Progress, { lock, token }: { lock: string; t
 export function recordProgress(
   known: Progress,
   more: Partial<Counts> & { cursor?: Json | null | undefined; total?: number | undefined },
-  at: Moment,
+  at: Clocks,
 ): Progress {
   const after = {
     ...known,
@@ -146,20 +146,20 @@ export function recordProgress(
 }
 
 /** Null when it is paused already. */
-export function pauseProgress(known: Progress, reason: string, at: Moment): Progress | null {
+export function pauseProgress(known: Progress, reason: string, at: Clocks): Progress | null {
   if (known.status === 'paused') return null
   if (known.status !== 'running') throw illegal(known, 'paused', 'there is nothing to pause')
   return halt(known, 'paused', reason, at)
 }
 
 /** The runner gave up. */
-export function failProgress(known: Progress, reason: string, at: Moment): Progress {
+export function failProgress(known: Progress, reason: string, at: Clocks): Progress {
   if (!mayMove(known, 'failed')) throw illegal(known, 'failed', 'only a run that runs can fail')
   return halt(known, 'failed', reason, at)
 }
 
 /** More items arrived after the end, so many in all or nobody knows how many: paused, until somebody resumes it. */
-export function reopenProgress(known: Progress, total: number | null, at: Moment): Progress {
+export function reopenProgress(known: Progress, total: number | null, at: Clocks): Progress {
   if (known.status !== 'completed') throw illegal(known, 'paused', 'only a completed run is reopened')
   if (known.outcomesRemovedAt !== null)
     throw illegal(known, 'paused', 'what became of its items is no longer known; start a run of another name')
@@ -168,7 +168,7 @@ export function reopenProgress(known: Progress, total: number | null, at: Moment
 }
 
 /** What is left of a completed run once its items are removed: that it was completed, and its counts. */
-export function trimProgress(known: Progress, at: Moment): Progress {
+export function trimProgress(known: Progress, at: Clocks): Progress {
   return { ...known, cursor: null, outcomesRemovedAt: at.wall, version: known.version + 1 }
 }
 
@@ -226,14 +226,14 @@ function mayMove(known: Progress, to: ProgressStatus): boolean {
 }
 
 /** A run that has processed everything ends; where none may fail, those that did are still to be done. */
-function complete(running: Progress, at: Moment): Progress {
+function complete(running: Progress, at: Clocks): Progress {
   const { total, completion } = running
   const finished = completion === 'successful' ? running.done + running.skipped : processedOf(running)
   if (total === null || finished < total) return running
   return { ...settleTime(running, at), status: 'completed', endedAt: at.wall }
 }
 
-function halt(known: Progress, status: 'paused' | 'failed', reason: string, at: Moment): Progress {
+function halt(known: Progress, status: 'paused' | 'failed', reason: string, at: Clocks): Progress {
   return {
     ...settleTime(known, at),
     status,
@@ -243,7 +243,7 @@ function halt(known: Progress, status: 'paused' | 'failed', reason: string, at: 
   }
 }
 
-function settleTime(known: Progress, at: Moment): Progress {
+function settleTime(known: Progress, at: Clocks): Progress {
   return { ...known, activeMs: activeFor(known, at.now), runningSince: null, updatedAt: at.wall }
 }
 

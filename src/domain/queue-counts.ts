@@ -1,10 +1,10 @@
 /** What stands in a queue: each item is counted once, under what can be done with it. */
-import type { Standing } from './item.ts'
+import type { Phase } from './item.ts'
 import { knownState, type Workflow } from './workflow.ts'
 
 export interface CountedItems {
   readonly byState: Readonly<Record<string, number>>
-  readonly byStanding: Readonly<Record<Standing, number>>
+  readonly byPhase: Readonly<Record<Phase, number>>
   /** Set aside after crashes; always open, and neither claimable nor held. */
   readonly quarantinedByState: Readonly<Record<string, number>>
 }
@@ -22,7 +22,7 @@ export interface QueueCounts {
 }
 
 export function countQueue(
-  { byState, byStanding, quarantinedByState }: CountedItems,
+  { byState, byPhase, quarantinedByState }: CountedItems,
   workflow: Workflow,
 ): QueueCounts {
   const sum = (counts: Readonly<Record<string, number>>, of: (state: string) => boolean = () => true) =>
@@ -31,14 +31,14 @@ export function countQueue(
   /** Open, and nobody claims it before somebody says it may be tried again. */
   const awaitsRetry = (state: string) =>
     knownState(workflow, state)?.retryTo !== undefined && closed(state) === undefined
-  const isFailed = (state: string) => state !== workflow.cancelTo && closed(state) === 'badly'
+  const isFailed = (state: string) => state !== workflow.cancelTo && closed(state) === 'failed'
 
   const total = sum(byState)
   const quarantined = sum(quarantinedByState)
   const forRetry = sum(byState, awaitsRetry) - sum(quarantinedByState, awaitsRetry)
-  const blocked = byStanding.waiting - forRetry - quarantined
-  const processing = byStanding.held
-  const completed = sum(byState, (state) => closed(state) === 'well')
+  const blocked = byPhase.waiting - forRetry - quarantined
+  const processing = byPhase.held
+  const completed = sum(byState, (state) => closed(state) === 'succeeded')
   const failed = sum(byState, isFailed) + forRetry
   const cancelled = sum(byState, (state) => state === workflow.cancelTo)
   // What is left: whatever can be claimed, in whichever line it stands.

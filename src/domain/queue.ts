@@ -9,15 +9,15 @@ export interface Queue {
   readonly workflow: string
   /** Slots of the processing lock, or null when claims need no lock. */
   readonly slots: number | null
-  /** Handled failures after which an item ends in its workflow's failed state. */
-  readonly attemptsMax: number
+  /** Attempts in all, the first included: once this many have failed, an item ends in its workflow's failed state. */
+  readonly maxAttempts: number
   /** Crashes without progress after which an item is quarantined; 0 = never. */
-  readonly crashesMax: number
+  readonly maxCrashes: number
   /** Length of leases that a process renews; null: the process says it. */
   readonly leaseMs: number | null
   /** Length of leases that nobody renews; null: that of all queues. */
   readonly manualLeaseMs: number | null
-  /** How the waits before other tries grow; null: as in all queues. */
+  /** How the waits between retries grow; null: the default. */
   readonly backoff: Backoff | null
   readonly pausedAt: number | null
   readonly pausedBy: string | null
@@ -28,23 +28,23 @@ export interface Queue {
 
 export interface QueueSettings {
   readonly slots?: number | undefined
-  readonly attemptsMax?: number | undefined
-  readonly crashesMax?: number | undefined
+  readonly maxAttempts?: number | undefined
+  readonly maxCrashes?: number | undefined
   readonly leaseMs?: number | undefined
   readonly manualLeaseMs?: number | undefined
   readonly backoff?: GivenBackoff | undefined
 }
 
-const attemptsMaxDefault = 3
-const crashesMaxDefault = 3
+const defaultMaxAttempts = 3
+const defaultMaxCrashes = 3
 
 export function createQueue(name: string, workflow: Workflow, settings: QueueSettings, wall: number): Queue {
   return {
     name,
     workflow: workflow.name,
     slots: settings.slots ?? workflow.slots ?? null,
-    attemptsMax: settings.attemptsMax ?? attemptsMaxDefault,
-    crashesMax: settings.crashesMax ?? crashesMaxDefault,
+    maxAttempts: settings.maxAttempts ?? defaultMaxAttempts,
+    maxCrashes: settings.maxCrashes ?? defaultMaxCrashes,
     leaseMs: settings.leaseMs ?? null,
     manualLeaseMs: settings.manualLeaseMs ?? null,
     backoff: backoffWith(null, settings),
@@ -71,8 +71,8 @@ export function adjustQueue(queue: Queue, settings: QueueSettings): Queue | null
   const after = {
     ...queue,
     slots: settings.slots ?? queue.slots,
-    attemptsMax: settings.attemptsMax ?? queue.attemptsMax,
-    crashesMax: settings.crashesMax ?? queue.crashesMax,
+    maxAttempts: settings.maxAttempts ?? queue.maxAttempts,
+    maxCrashes: settings.maxCrashes ?? queue.maxCrashes,
     leaseMs: settings.leaseMs ?? queue.leaseMs,
     manualLeaseMs: settings.manualLeaseMs ?? queue.manualLeaseMs,
     backoff: backoffWith(queue.backoff, settings),

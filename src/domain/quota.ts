@@ -5,18 +5,18 @@ export interface Quotas {
   /** Reservations of paths at once. */
   readonly reservations: number
   /** Places in the lines of named locks at once. */
-  readonly lockPlaces: number
+  readonly lockWaits: number
 }
 
 /** For callers that say nothing, such as those of a server. */
-export const defaultQuotas: Quotas = Object.freeze({ reservations: 100, lockPlaces: 50 })
+export const defaultQuotas: Quotas = Object.freeze({ reservations: 100, lockWaits: 50 })
 
 const subjects: Readonly<Record<keyof Quotas, { readonly has: string; readonly next: string }>> = {
   reservations: {
     has: 'reservations of paths',
     next: 'release some; src/** is one pattern for everything below a folder',
   },
-  lockPlaces: { has: 'places in lines for locks', next: 'wait for fewer locks at once' },
+  lockWaits: { has: 'places in lines for locks', next: 'wait for fewer locks at once' },
 }
 
 export function assertQuota(

@@ -32,19 +32,19 @@ export interface WordFilter {
 }
 
 /** Names are shorter. A longer word shares its beginning with others, and the filter itself tells them apart. */
-const wordLengthMax = 300
+const maxWordLength = 300
 
 /**
  * A word as it is kept: JSON, so that no word at all (`null`) differs from every word, and so that PostgreSQL can store
  * a word with a NUL in it. An index entry has a largest size, and an item that came some other way may say anything.
  */
 export function wordValue(word: string | null): string {
-  return JSON.stringify(word === null ? null : word.slice(0, wordLengthMax))
+  return JSON.stringify(word === null ? null : word.slice(0, maxWordLength))
 }
 
 /** Of an item that is no ready task: none. */
 export function readyWords(item: Item | null): readonly ReadyWord[] {
-  if (item === null || item.queue !== taskQueue || item.standing !== 'ready') return none
+  if (item === null || item.queue !== taskQueue || item.phase !== 'ready') return none
   const { priority, addedAt, id, data } = item
   const values = new Set(wordsIn(data.labels).map(wordValue))
   const word = (field: WordField, value: string) => ({ field, value, priority, addedAt, item: id })

@@ -7,7 +7,7 @@
 import { sumByName } from './count.ts'
 import { type Blame, blameFor, type Held } from './crash.ts'
 import { type Delivery, giveBackDelivery, reclaimDelivery } from './delivery.ts'
-import { type Item, type Moment, reclaimItem, setItemAside } from './item.ts'
+import { type Clocks, type Item, quarantineItem, reclaimItem } from './item.ts'
 import { hasLapsed, isExpired, type Judging, type LeaseColumns, lastSignOfLife } from './lease.ts'
 import type { Lock } from './lock.ts'
 import { loseLock } from './lock-line.ts'
@@ -28,7 +28,7 @@ export type Deaths = ReadonlyMap<string, Death>
 
 export interface ItemRules {
   readonly workflow: Workflow | undefined
-  readonly crashesMax: number
+  readonly maxCrashes: number
   /** What the holder's process held when it was found lost; null where nobody can tell. */
   readonly held: Held | null
   /** Its holder has ended, in good order. */
@@ -69,9 +69,9 @@ export function recoverItem(
   item: Item,
   rules: ItemRules,
   deaths: Deaths,
-  at: Moment & Sparing & { readonly outage?: Outage | null },
+  at: Clocks & Sparing & { readonly outage?: Outage | null },
 ): ReclaimedItem | null {
-  const evidence = item.standing === 'held' ? evidenceOfLoss(item, deaths, at.now, at) : null
+  const evidence = item.phase === 'held' ? evidenceOfLoss(item, deaths, at.now, at) : null
   if (evidence === null) return null
   const death = item.instance === null ? undefined : deaths.get(item.instance)
   const saysNothing = death ? death.isReboot : item.instance !== null && lapsedInOutage(item, at.outage)
@@ -114,22 +114,22 @@ export function reclaimStaleItem(
   item: Item,
   rules: ItemRules,
   request: StaleRequest,
-  at: Moment,
+  at: Clocks,
 ): ReclaimedItem | null {
   const lapsed = isExpired(item, at.now)
   const silentForMs = at.now - lastSignOfLife(item)
-  if (item.standing !== 'held' || silentForMs < request.thresholdMs) return null
+  if (item.phase !== 'held' || silentForMs < request.thresholdMs) return null
   if (item.instance !== null && !lapsed && !request.force) return null
   const evidence = `no sign of life for ${silentForMs} ms; reclaimed by request`
   return takeItem(item, rules, evidence, lapsed ? blameFor(item, rules) : 'none', at)
 }
 
-function takeItem(item: Item, rules: ItemRules, evidence: string, blame: Blame, at: Moment): ReclaimedItem {
-  const loss = { evidence, blame, crashesMax: rules.crashesMax }
+function takeItem(item: Item, rules: ItemRules, evidence: string, blame: Blame, at: Clocks): ReclaimedItem {
+  const loss = { evidence, blame, maxCrashes: rules.maxCrashes }
   const after =
     rules.workflow && knownState(rules.workflow, item.state)?.held
       ? reclaimItem(item, rules.workflow, loss, at)
-      : setItemAside(item, `state "${item.state}" is not a held state of workflow ${item.workflow}`, at)
+      : quarantineItem(item, `state "${item.state}" is not a held state of workflow ${item.workflow}`, at)
   return { before: item, after, evidence, blame, expiredForMs: expiredFor(item, at.now) }
 }
 

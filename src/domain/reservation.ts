@@ -10,17 +10,17 @@ import { costToNext, PatternIndex } from './pattern-index.ts'
 import { assertQuota, type Quotas } from './quota.ts'
 
 export const reservationPrefix = 'paths:'
-export const patternsMax = 50
-export const holdingMax = 50
+export const maxPatterns = 50
+export const maxHolding = 50
 /** Each new reservation is compared with all there are, while others wait to write: a few milliseconds for so many. */
-export const reservationsMax = 1000
-export const reservedPatternsMax = 5000
-export const reservedLengthMax = 250_000
+export const maxReservations = 1000
+export const maxReservedPatterns = 5000
+export const maxReservedLength = 250_000
 /** About 5 ms: others wait for the transaction to end. A read holds up nobody. */
-const reserveStepsMax = 500_000
+const maxReserveSteps = 500_000
 /** So much of that one agent may leave to whoever asks next: the rest is for others, and for what they ask. */
-const ownStepsMax = reserveStepsMax / 2
-const readStepsMax = 100 * reserveStepsMax
+const maxOwnSteps = maxReserveSteps / 2
+const maxReadSteps = 100 * maxReserveSteps
 
 export interface ReservationRequest extends Omit<AcquireRequest, 'slots' | 'token'> {
   readonly patterns: readonly string[]
@@ -50,7 +50,7 @@ export function reservePaths(
   reserved: readonly Lock[],
   at: Judging & { wall: number; floor: number },
 ): Reservation {
-  const asked = PatternIndex.ofPatterns(request.patterns, reserveStepsMax)
+  const asked = PatternIndex.ofPatterns(request.patterns, maxReserveSteps)
   const live = reserved.filter((lock) => !hasLapsed(lock, at))
   const by = live.filter(
     (lock) =>
@@ -91,7 +91,7 @@ export function assertNotOver(lock: Lock, now: number): void {
 
 /** Those of the locks that reserve a path. The path is checked also where nothing is reserved. */
 export function covering(path: string, locks: readonly Lock[]): Lock[] {
-  const asked = PatternIndex.ofPath(path, readStepsMax)
+  const asked = PatternIndex.ofPath(path, maxReadSteps)
   return locks.filter((lock) => isCovered(lock, asked))
 }
 
@@ -101,9 +101,9 @@ function isCovered({ patterns }: Lock, by: PatternIndex): boolean {
 
 function assertRoom(live: readonly Lock[], request: ReservationRequest): void {
   const limits = [
-    { of: 'reservations', max: reservationsMax, asked: 1, held: live.length },
-    { of: 'patterns', max: reservedPatternsMax, ...sumBoth(live, request, ({ length }) => length) },
-    { of: 'characters', max: reservedLengthMax, ...sumBoth(live, request, lengthOf) },
+    { of: 'reservations', max: maxReservations, asked: 1, held: live.length },
+    { of: 'patterns', max: maxReservedPatterns, ...sumBoth(live, request, ({ length }) => length) },
+    { of: 'characters', max: maxReservedLength, ...sumBoth(live, request, lengthOf) },
   ]
   const reached = limits.find(({ held, asked, max }) => held + asked > max)
   if (!reached) return
@@ -120,11 +120,11 @@ function assertOwnShare(live: readonly Lock[], { agent, patterns, quotas }: Rese
   const own = live.filter((lock) => lock.agent === agent)
   assertQuota('reservations', agent, own.length, quotas)
   const steps = costToNext([...patterns, ...own.flatMap((lock) => lock.patterns ?? [])])
-  if (steps <= ownStepsMax) return
+  if (steps <= maxOwnSteps) return
   throw new InvalidError({
-    what: `comparing with what ${agent} would have reserved takes others ${steps} steps, more than ${ownStepsMax}`,
-    next: 'begin patterns with names of folders, and use fewer braces and wildcards',
-    facts: { agent, steps, stepsMax: ownStepsMax },
+    what: `comparing with what ${agent} would have reserved takes others ${steps} steps, more than ${maxOwnSteps}`,
+    next: 'start patterns with folder names, and use fewer braces and wildcards',
+    facts: { agent, steps, maxSteps: maxOwnSteps },
   })
 }
 

@@ -66,7 +66,7 @@ export const preferenceMs = 2000
  * How long an update holds back in all, for one preferred update after another. Then it goes on regardless, at the cost
  * of whoever is preferred: too soon, and on a busy machine that one loses again and again.
  */
-export const holdBackMaxMs = 5 * preferenceMs
+export const maxHoldBackMs = 5 * preferenceMs
 
 /** For how long this update should wait because another goes first. */
 export function heldBackMs(state: State | null, update: string, now: number): number {
@@ -97,12 +97,12 @@ export function assertStateVersion(key: string, state: State | null, expected: n
 }
 
 const conflictStepMs = 20
-const conflictStepMaxMs = 320
+const maxConflictStepMs = 320
 
 /**
  * How long an update waits before it reads again. Not at all after the first conflict: whoever was in the way has
  * just finished. Then anywhere in a span that doubles, or a crowd that collided once would collide in step for ever.
  */
 export function conflictWaitMs(attempt: number, random: number): number {
-  return attempt === 1 ? 0 : random * Math.min(conflictStepMaxMs, conflictStepMs * 2 ** (attempt - 2))
+  return attempt === 1 ? 0 : random * Math.min(maxConflictStepMs, conflictStepMs * 2 ** (attempt - 2))
 }

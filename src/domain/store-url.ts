@@ -25,9 +25,9 @@ export function withoutPassword(url: string, instead: '' | ':…'): string {
   const shown = spoiled.test(url)
     ? url.replace(/^.*@/s, '…@')
     : url.replace(/^([^:]+:\/*[^:@/?]*):.*@/s, `$1${instead}@`)
-  const [place = '', ...query] = shown.split('?')
-  if (query.length === 0) return place
-  return `${place}?${query.join('?').split('&').map(shownParameter).join('&')}`
+  const [address = '', ...query] = shown.split('?')
+  if (query.length === 0) return address
+  return `${address}?${query.join('?').split('&').map(shownParameter).join('&')}`
 }
 
 function shownParameter(text: string): string {

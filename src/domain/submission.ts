@@ -13,7 +13,7 @@ export interface Submission {
   readonly headSha: string
   readonly bead?: string | null | undefined
   readonly priority?: number | undefined
-  readonly attemptsMax?: number | undefined
+  readonly maxAttempts?: number | undefined
   /** JSON text. */
   readonly payload?: string | undefined
   /** Added to the facts that are there. */
@@ -28,7 +28,7 @@ export interface Submission {
 type Field = keyof Submission
 
 /** What may change under a holder. */
-const freeFields: ReadonlySet<Field> = new Set(['headSha', 'priority', 'attemptsMax'])
+const freeFields: ReadonlySet<Field> = new Set(['headSha', 'priority', 'maxAttempts'])
 
 /** The change as it is afterwards; itself when nothing differs. */
 export function submitAgain(
@@ -40,12 +40,12 @@ export function submitAgain(
   const fields = differing(open, given, wall)
   if (fields.length === 0) return open
   assertNotDisturbing(open, workflow, fields)
-  const { headSha, bead, priority = open.priority, attemptsMax = open.attemptsMax } = given
+  const { headSha, bead, priority = open.priority, maxAttempts = open.maxAttempts } = given
   // A new head makes every test result stale, so that a holder at work on the old one is sent back to rebase.
   const untested = fields.includes('headSha') ? { testedAgainstSha: null } : {}
   const edit = {
     priority,
-    attemptsMax,
+    maxAttempts,
     payload: given.payload ?? open.payload,
     data: { ...open.data, ...given.data, ...(bead === undefined ? {} : { bead }), headSha, ...untested },
   }
@@ -67,12 +67,12 @@ function changesDependencies(fields: readonly Field[]): boolean {
 
 /** Those of the given fields that say something else than the change does. */
 function differing(open: Item, given: Submission, wall: number): Field[] {
-  const { headSha, bead, priority, attemptsMax, payload, data, runAt } = given
+  const { headSha, bead, priority, maxAttempts, payload, data, runAt } = given
   const differs: Record<Field, boolean> = {
     headSha: open.data.headSha !== headSha,
     bead: bead !== undefined && bead !== (open.data.bead ?? null),
     priority: priority !== undefined && priority !== open.priority,
-    attemptsMax: attemptsMax !== undefined && attemptsMax !== open.attemptsMax,
+    maxAttempts: maxAttempts !== undefined && maxAttempts !== open.maxAttempts,
     payload: payload !== undefined && !isSameJson(parsed(payload), parsed(open.payload)),
     data: Object.entries(data ?? {}).some(
       ([name, fact]) => !isGivenApart(name, given) && !isSameJson(fact, open.data[name]),
@@ -103,7 +103,7 @@ function runAtAfter(open: Item, runAt: number | null | undefined, wall: number):
 }
 
 function assertNotDisturbing(open: Item, workflow: Workflow, fields: readonly Field[]): void {
-  if (open.standing !== 'held') return
+  if (open.phase !== 'held') return
   const fixed = fields.filter((field) => !freeFields.has(field))
   const isLate = fields.includes('headSha') && isPastCancelling(open, workflow)
   const refused = isLate ? [...fixed, 'headSha'] : fixed

@@ -20,7 +20,7 @@ export interface Overlap {
 }
 
 /** Nobody reads more. */
-const overlapsMax = 1000
+const maxOverlaps = 1000
 
 /**
  * Pairs of tasks in progress that touch the same things: dependencies first, then paths, then labels. Only pairs that
@@ -28,21 +28,21 @@ const overlapsMax = 1000
  */
 export function overlaps(tasks: readonly Hinted[]): Overlap[] {
   const running = tasks.filter(({ inProgress }) => inProgress)
-  const places = placesOf(running)
+  const indexes = indexesOf(running)
   const found: Overlap[] = []
   for (const [index, left] of running.entries()) {
-    const others = [...new Set(namesMetBy(left).flatMap((name) => places.get(name) ?? []))]
+    const others = [...new Set(namesMetBy(left).flatMap((name) => indexes.get(name) ?? []))]
     for (const other of others.filter((each) => each > index).sort((one, two) => one - two)) {
       found.push(overlapOf(left, running[other] as Hinted))
-      if (found.length === overlapsMax) return found
+      if (found.length === maxOverlaps) return found
     }
   }
   return found
 }
 
 /** Where the tasks are that have a name, by the names under which others meet them. */
-function placesOf(tasks: readonly Hinted[]): Map<string, number[]> {
-  const places = new Map<string, number[]>()
+function indexesOf(tasks: readonly Hinted[]): Map<string, number[]> {
+  const indexes = new Map<string, number[]>()
   for (const [index, { id, labels, paths, waitingFor }] of tasks.entries()) {
     const names = [
       `id ${id}`,
@@ -52,12 +52,12 @@ function placesOf(tasks: readonly Hinted[]): Map<string, number[]> {
       ...paths.flatMap((path) => foldersOf(path).map((folder) => `in ${folder}`)),
     ]
     for (const name of new Set(names)) {
-      const known = places.get(name)
+      const known = indexes.get(name)
       if (known) known.push(index)
-      else places.set(name, [index])
+      else indexes.set(name, [index])
     }
   }
-  return places
+  return indexes
 }
 
 function namesMetBy({ id, labels, paths, waitingFor }: Hinted): string[] {
@@ -77,12 +77,12 @@ function withoutSlash(path: string): string {
 /** The path itself and every folder above it. */
 function foldersOf(path: string): string[] {
   const whole = withoutSlash(path)
-  const parts = whole.split('/').slice(0, foldersMax)
+  const parts = whole.split('/').slice(0, maxFolders)
   return [...parts.map((_, index) => parts.slice(0, index + 1).join('/')), whole]
 }
 
 /** Deeper folders than anybody has; a path of a thousand slashes must not become a million characters. */
-const foldersMax = 64
+const maxFolders = 64
 
 /** Why two tasks that have a name in common overlap. */
 function overlapOf(left: Hinted, right: Hinted): Overlap {
@@ -110,7 +110,7 @@ export function waves(tasks: readonly Hinted[]): string[][] {
     for (const blocker of known) behind.get(blocker)?.push(id)
     open.set(id, known.length)
   }
-  const place = new Map(tasks.map(({ id }, index) => [id, index]))
+  const rank = new Map(tasks.map(({ id }, index) => [id, index]))
   const levels: string[][] = []
   // What stood in a circle would never be free; circles are refused when dependencies are set.
   let wave = tasks.map(({ id }) => id).filter((id) => open.get(id) === 0)
@@ -123,7 +123,7 @@ export function waves(tasks: readonly Hinted[]): string[][] {
         open.set(id, left)
         return left === 0
       })
-      .sort((one, two) => (place.get(one) as number) - (place.get(two) as number))
+      .sort((one, two) => (rank.get(one) as number) - (rank.get(two) as number))
   }
   return levels
 }

@@ -5,11 +5,11 @@
 import { HeldError, IllegalMoveError } from '../errors.ts'
 import {
   assertHolds,
+  type Clocks,
   claimItemByName,
   describeItem,
   type Item,
   type Json,
-  type Moment,
   offerItem,
   promoteItem,
   recordProgress,
@@ -31,7 +31,7 @@ import { stateOf, type Workflow } from './workflow.ts'
 export const taskQueue = 'tasks'
 export const taskLeaseMs = 30 * 60 * 1000
 /** Older notes stay in the events. */
-const notesMax = 50
+const maxNotes = 50
 
 /** States as the source of tasks spells them. */
 const statusByState = {
@@ -125,7 +125,7 @@ export function assertMayEdit(
   now: number,
 ): { late: boolean } {
   if (token !== undefined) return assertHolds(item, { agent, token }, now)
-  if (item.standing !== 'held' || force || isExpired(item, now)) return { late: false }
+  if (item.phase !== 'held' || force || isExpired(item, now)) return { late: false }
   throw new HeldError(
     { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
     'give the token of your grant, wait until the lease ends, or use force with a reason',
@@ -134,7 +134,7 @@ export function assertMayEdit(
 
 /** A task somebody is at work on is dropped only by force; what lapsed is held by nobody. */
 export function assertMayRemove(item: Item, { force }: { force?: boolean | undefined }, at: Judging): void {
-  if (item.standing !== 'held' || force || hasLapsed(item, at)) return
+  if (item.phase !== 'held' || force || hasLapsed(item, at)) return
   throw new HeldError(
     { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
     'let its holder release it, wait until the lease ends, or remove it with force',
@@ -144,7 +144,7 @@ export function assertMayRemove(item: Item, { force }: { force?: boolean | undef
 /** The task with its words changed, one version higher. Progress is a holder's to tell. */
 export function editTask(item: Item, edit: TaskEdit, by: string, wall: number): Item {
   const { priority, progress, note, ...words } = edit
-  if (progress !== undefined && item.standing !== 'held') {
+  if (progress !== undefined && item.phase !== 'held') {
     throw new IllegalMoveError(
       { subject: describeItem(item), from: item.state, to: 'progress' },
       'claim it first: progress belongs to a holder',
@@ -196,7 +196,7 @@ export function setOwner(item: Item, owner: string | null): Item {
 }
 
 function withNote(notes: readonly Note[], text: string | undefined, by: string, at: number): readonly Note[] {
-  return text === undefined ? notes : [...notes, { at, by, text }].slice(-notesMax)
+  return text === undefined ? notes : [...notes, { at, by, text }].slice(-maxNotes)
 }
 
 export interface TaskRequest extends Holder {
@@ -231,15 +231,15 @@ export function claimTask(
   item: Item,
   rules: ItemRules & { workflow: Workflow },
   request: TaskRequest,
-  at: Moment & Pick<Judging, 'manualGraceMs' | 'isDoubtful'>,
+  at: Clocks & Pick<Judging, 'manualGraceMs' | 'isDoubtful'>,
 ): TaskClaim {
-  if (item.standing === 'held' && isSameHolder(item, request)) {
+  if (item.phase === 'held' && isSameHolder(item, request)) {
     const after = renew(item, at.now, request.leaseMs)
     return { outcome: 'claimed', reclaimed: null, before: item, after, renewed: true }
   }
   const reclaimed = recoverItem(item, rules, new Map(), at)
   const free = reclaimed?.after ?? item
-  if (free.standing === 'held') return { outcome: 'held', item: free }
+  if (free.phase === 'held') return { outcome: 'held', item: free }
   if (free.quarantinedAt !== null) return { outcome: 'quarantined', item: free, reclaimed }
   if (free.waitingFor.length > 0) return { outcome: 'blocked', item: free, reclaimed }
   const mayTake = isOfferFor(free, request, at.wall)

@@ -8,17 +8,17 @@ export function isText(text: string): boolean {
 }
 
 /** What a program says, made fit: cut where it is too long, and marked where a character could not be kept. */
-export function fitText(text: string, lengthMax: number): string {
-  return text.slice(0, lengthMax).replace(everyUnfit, '\ufffd')
+export function fitText(text: string, maxLength: number): string {
+  return text.slice(0, maxLength).replace(everyUnfit, '\ufffd')
 }
 
 /** The beginning of a text that is too long, with a mark where it ends: between two characters as people see them. */
-export function cutText(text: string, lengthMax: number): string {
-  if (text.length <= lengthMax) return text
+export function cutText(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text
   const characters = new Intl.Segmenter('en', { granularity: 'grapheme' })
   // Only as far as is needed to see where the character at the end begins.
-  const beginning = characters.segment(text.slice(0, lengthMax))
-  return `${text.slice(0, beginning.containing(lengthMax - 1)?.index)}…`
+  const beginning = characters.segment(text.slice(0, maxLength))
+  return `${text.slice(0, beginning.containing(maxLength - 1)?.index)}…`
 }
 
 /**
@@ -90,12 +90,12 @@ function escaped(character: string): string {
 /** Anything at all in a message: text in quotes and cut, anything else by what it is. Never throws. */
 export function shown(value: unknown): string {
   if (typeof value === 'string')
-    return printable(JSON.stringify(value.length > shownMax ? `${value.slice(0, shownMax)}…` : value))
+    return printable(JSON.stringify(value.length > maxShown ? `${value.slice(0, maxShown)}…` : value))
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'an object'
   return typeof value === 'function' ? 'a function' : printable(String(value))
 }
 
-const shownMax = 60
+const maxShown = 60
 
 /** Null for bytes that are no UTF-8: each that cannot be read would silently become another letter. */
 export function decodeText(bytes: Uint8Array): string | null {

@@ -15,8 +15,8 @@ export interface State {
   readonly held?: true
   /** Where a held item goes when its holder is lost or gives it back. */
   readonly lostTo?: string
-  /** Finished: its key is free, it may be cleaned; `well` also frees what waited for it. */
-  readonly closed?: 'well' | 'badly'
+  /** Finished: its key is free, it may be cleaned; `succeeded` also frees what waited for it. */
+  readonly closed?: 'succeeded' | 'failed'
   /** Where `move` may lead. */
   readonly moves: readonly string[]
   readonly completeTo?: string
@@ -59,9 +59,9 @@ const job: Workflow = {
       failTo: 'failed',
       failRetryableTo: 'pending',
     },
-    failed: { closed: 'badly', moves: [], retryTo: 'pending' },
-    done: { closed: 'well', moves: [] },
-    cancelled: { closed: 'badly', moves: [] },
+    failed: { closed: 'failed', moves: [], retryTo: 'pending' },
+    done: { closed: 'succeeded', moves: [] },
+    cancelled: { closed: 'failed', moves: [] },
   },
 }
 
@@ -106,9 +106,9 @@ const merge: Workflow = {
       ...failing,
     },
     failed_retryable: { moves: ['cancelled'], retryTo: 'pending' },
-    merged: { closed: 'well', moves: [] },
-    failed_terminal: { closed: 'badly', moves: [] },
-    cancelled: { closed: 'badly', moves: [] },
+    merged: { closed: 'succeeded', moves: [] },
+    failed_terminal: { closed: 'failed', moves: [] },
+    cancelled: { closed: 'failed', moves: [] },
   },
 }
 
@@ -129,7 +129,7 @@ const task: Workflow = {
     },
     // Back into work only for somebody who asks for it: what waits for a reviewer is nobody's next task.
     review: { claimByNameTo: 'in_progress', moves: ['todo', 'done'] },
-    done: { closed: 'well', moves: [] },
+    done: { closed: 'succeeded', moves: [] },
   },
 }
 
@@ -171,7 +171,7 @@ export function stateOf(workflow: Workflow, name: string): State {
 export function endingOf(workflow: Workflow, name: string): 'succeeded' | 'failed' | 'cancelled' | null {
   const closed = knownState(workflow, name)?.closed
   if (closed === undefined) return null
-  if (closed === 'well') return 'succeeded'
+  if (closed === 'succeeded') return 'succeeded'
   return name === workflow.cancelTo ? 'cancelled' : 'failed'
 }
 
@@ -233,9 +233,10 @@ function shapeFaults(workflow: Workflow): string[] {
   if (!initial) faults.push(`initial state "${workflow.initial}" does not exist`)
   if (initial?.held || initial?.closed) faults.push(`initial state "${workflow.initial}" is held or closed`)
   if (!states.some(([, state]) => state.claimTo)) faults.push('no state can be claimed')
-  if (!states.some(([, state]) => state.closed === 'well')) faults.push('no state is closed well')
-  if (workflow.cancelTo !== undefined && knownState(workflow, workflow.cancelTo)?.closed !== 'badly') {
-    faults.push(`cancelTo "${workflow.cancelTo}" must be a state closed badly`)
+  if (!states.some(([, state]) => state.closed === 'succeeded'))
+    faults.push('no state is closed as succeeded')
+  if (workflow.cancelTo !== undefined && knownState(workflow, workflow.cancelTo)?.closed !== 'failed') {
+    faults.push(`cancelTo "${workflow.cancelTo}" must be a state that is closed as failed`)
   }
   if (
     workflow.slots !== undefined &&
@@ -271,9 +272,10 @@ function stateFaults(workflow: Workflow, name: string, state: State): string[] {
     faults.push(`${name} is held and closed or claimable at once`)
   if (state.closed && (state.moves.length > 0 || isClaimable))
     faults.push(`${name} is closed but can be left`)
-  if (state.closed === 'well' && state.retryTo) faults.push(`${name} is closed well but can be retried`)
-  if (state.completeTo !== undefined && knownState(workflow, state.completeTo)?.closed !== 'well') {
-    faults.push(`completeTo of ${name} must be a state closed well`)
+  if (state.closed === 'succeeded' && state.retryTo)
+    faults.push(`${name} is closed as succeeded but can be retried`)
+  if (state.completeTo !== undefined && knownState(workflow, state.completeTo)?.closed !== 'succeeded') {
+    faults.push(`completeTo of ${name} must be a state that is closed as succeeded`)
   }
   const acts = [state.completeTo, state.failTo, state.failRetryableTo, state.returnTo]
   if (!state.held && acts.some((to) => to !== undefined))

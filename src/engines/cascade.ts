@@ -4,7 +4,7 @@
  * and recovery or the next claim goes on.
  */
 import type { Environment } from '../environment.ts'
-import { chanceFor } from '../operations/table.ts'
+import { entropyFor } from '../operations/table.ts'
 import type { Command, Decision } from './engine.ts'
 
 /** Who completed the blocker, and where. */
@@ -18,7 +18,7 @@ export interface CascadeOptions {
 
 /** While others hold the rows: 10 ms, 20 ms, … for half a second in all. Then it is left to recovery. */
 const stepMs = 10
-const attemptsMax = 10
+const maxAttempts = 10
 
 /** Whether more items wait for what was completed here than its own transaction freed. */
 export function leavesWaiting({ changes }: Decision): boolean {
@@ -57,7 +57,7 @@ export class Cascades {
     // Never in the transaction that is being answered.
     await null
     try {
-      for (let idle = 0; idle <= attemptsMax && !this.#isOver; ) {
+      for (let idle = 0; idle <= maxAttempts && !this.#isOver; ) {
         const { freed, more } = await this.#free({ namespace, caller })
         const known = this.#underWay.get(namespace)
         if (!more && !known?.isAskedAgain) return
@@ -75,8 +75,8 @@ export class Cascades {
   #free(completion: Completion): Promise<{ freed: number; more: boolean }> {
     const { environment, execute } = this.#options
     const [operation, input] = ['queue.freeDependents', {}]
-    const chance = chanceFor(operation, input, environment)
-    return execute({ ...completion, operation, input, chance }) as Promise<{ freed: number; more: boolean }>
+    const entropy = entropyFor(operation, input, environment)
+    return execute({ ...completion, operation, input, entropy }) as Promise<{ freed: number; more: boolean }>
   }
 
   #pause(ms: number): Promise<void> {

@@ -40,9 +40,9 @@ export const clocks: { readonly [Name in TableName]: Clocks } = {
   cascade: { lease: [], wall: ['at'] },
   checkpoint: { lease: [], wall: ['at'] },
   horizon: { lease: ['settledLeaseAt', 'notedLeaseAt'], wall: ['settledAt', 'notedAt'] },
-  message: { lease: ['dueAt', 'placeAt'], wall: ['createdAt', 'closedAt'] },
+  message: { lease: ['dueAt', 'allowedAt'], wall: ['createdAt', 'closedAt'] },
   delivery: {
-    lease: [...leaseTimes, 'nextDueAt', 'placeAt', 'givesUpAt'],
+    lease: [...leaseTimes, 'nextDueAt', 'allowedAt', 'givesUpAt'],
     wall: ['sentAt', 'readAt', 'ackedAt', 'progressAt', 'createdAt', 'closedAt'],
   },
   recipient: { lease: [], wall: ['registeredAt'] },

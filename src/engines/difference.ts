@@ -3,12 +3,12 @@ import { renewalFields } from '../domain/event.ts'
 import { jsonText, type Kind, type Schema } from './schema.ts'
 
 /** What is new in the fields at these places, which are those that differ. */
-export function differenceJson(table: Schema, places: readonly number[], after: object): string {
+export function differenceJson(table: Schema, indexes: readonly number[], after: object): string {
   let json = ''
-  for (const place of places) {
-    const field = table.fields[place] as string
+  for (const index of indexes) {
+    const field = table.fields[index] as string
     if (renewalFields.has(field)) continue
-    const kind = table.kinds[place] as Kind
+    const kind = table.kinds[index] as Kind
     json += jsonField(json, field, kind, plain(kind, (after as Record<string, unknown>)[field]))
   }
   return `{${json}}`
@@ -16,7 +16,7 @@ export function differenceJson(table: Schema, places: readonly number[], after: 
 
 /** A new row: the fields that are set. */
 export function newRowJson(table: Schema, row: object): string {
-  return table.code().told(row, asJson)
+  return table.code().eventJson(row, asJson)
 }
 
 const asJson = { integer: String, text: quoted, json: jsonText } as const

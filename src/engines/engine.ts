@@ -12,7 +12,7 @@ import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
 import type { LockBlocker } from '../domain/foreign-lock.ts'
 import type { Horizon } from '../domain/horizon.ts'
 import type { Claimant, Instance, Process } from '../domain/instance.ts'
-import type { Item, Json, LinePlace, Standing } from '../domain/item.ts'
+import type { Item, Json, LinePosition, Phase } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import type { LineHead, LockLine, Waiter } from '../domain/lock-line.ts'
 import type { Message } from '../domain/message.ts'
@@ -27,7 +27,7 @@ import type { State, StateFloor, StateSummary } from '../domain/state.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import type { Environment } from '../environment.ts'
 import type { LogFacts, LogName } from '../logger.ts'
-import type { RecoveryReport } from '../operations/recovery.ts'
+import type { RecoveryReport } from '../operations/recovery/recovery.ts'
 
 /** Rows as the rules see them, by table. */
 export interface Tables {
@@ -79,7 +79,7 @@ export interface ItemFilter {
   /** Of this machine, or of none; null: only of none. */
   readonly hostOrNone?: string | null | undefined
   /** At least this urgent: the number is not higher. */
-  readonly priorityMax?: number | undefined
+  readonly maxPriority?: number | undefined
   /** Held by this agent. */
   readonly agent?: string | undefined
 }
@@ -89,7 +89,7 @@ export interface SearchPlace {
   /** Which of the filter's lists is walked, by its number in `listsOf`. */
   readonly by: number
   /** Where to go on; null: the list has come to its end. */
-  readonly from: LinePlace | null
+  readonly from: LinePosition | null
 }
 
 export interface WorkflowRow {
@@ -176,7 +176,7 @@ export interface SealedEvents {
   readonly count: number
 }
 
-/** An item that closed well or was removed, and for which more items waited than that transaction freed. */
+/** An item that succeeded or was removed, and for which more items waited than that transaction freed. */
 export interface Cascade {
   readonly blocker: string
   readonly at: number
@@ -206,11 +206,11 @@ export interface Page<Row> {
 }
 
 /** Enough to tell how a queue fares now, and cheap to count. */
-export const newestClosedMax = 100
+export const maxNewestClosed = 100
 
 export interface QueueCounts {
   readonly byState: Readonly<Record<string, number>>
-  readonly byStanding: Readonly<Record<Standing, number>>
+  readonly byPhase: Readonly<Record<Phase, number>>
   readonly quarantined: number
   readonly quarantinedByState: Readonly<Record<string, number>>
   readonly oldestReadyAt: number | null
@@ -226,7 +226,7 @@ export interface QueueGlance {
   readonly closed: BoundedCount
   /** States of the newest closed items, as many as were counted. */
   readonly closedByState: ReadonlyMap<string, number>
-  /** States of the newest closed items, at most `newestClosedMax` of them. */
+  /** States of the newest closed items, at most `maxNewestClosed` of them. */
   readonly newestClosed: ReadonlyMap<string, number>
   readonly oldestReadyAt: number | null
 }
@@ -255,8 +255,8 @@ export interface Selectors {
    * rows of it; null: all. `next` is where that look ended, null where the list did.
    */
   tasksMatching: [
-    { filter: ItemFilter; by: number; from: LinePlace | null; window: number | null; limit: number },
-    { readonly items: readonly Item[]; readonly next: LinePlace | null },
+    { filter: ItemFilter; by: number; from: LinePosition | null; window: number | null; limit: number },
+    { readonly items: readonly Item[]; readonly next: LinePosition | null },
   ]
   /** How many ready tasks are in each list, counted up to `limit`; where one is short, the others may stay uncounted. */
   wordCounts: [{ lists: readonly WordList[]; limit: number }, readonly number[]]
@@ -316,10 +316,10 @@ export interface Selectors {
   transitiveBlockers: [{ ids: readonly string[]; limit: number }, readonly string[]]
   /** Open items that are stacked on an item, also through others; at most `limit`. */
   stackedOn: [{ id: string; limit: number }, readonly Item[]]
-  /** Of the first `window` waits of open items: those for one that closed badly, or is gone. */
+  /** Of the first `window` waits of open items: those for one that failed, or is gone. */
   vainWaits: [{ window: number; limit: number }, readonly VainWait[]]
   /**
-   * Items still waiting for one that closed well and is closed, or was removed, each with that blocker; and cascades with
+   * Items still waiting for one that succeeded and is closed, or was removed, each with that blocker; and cascades with
    * nothing left to free: a blocker that started over is waited for until its next end. `more`: there are other cascades.
    */
   freedDependents: [
@@ -337,11 +337,11 @@ export interface Selectors {
       queue: string
       states: readonly string[] | null
       /** Where they can stand; looked for nowhere else. */
-      lines: readonly Standing[]
+      lines: readonly Phase[]
       /** Of the closed ones, `states` names only such as end badly. */
       failedOnly: boolean
       /** Of the waiting ones, only such as are set aside can be in one of `states`. */
-      asideOnly: boolean
+      quarantinedOnly: boolean
       /** Of the waiting ones, only such as wait for one of these; 10,000 are looked at. Null: any. */
       freedBy: readonly string[] | null
       quarantined: boolean | null
@@ -382,11 +382,11 @@ export interface Selectors {
   /** A lock with its line, counted up to the limit, and the caller's own place in it. */
   lockLine: [{ name: string; waiter: string | null; limit: number }, LockLine]
   /** A lock, the first in line, and how many are before the caller's place, counted up to a limit of its own. */
-  lockHead: [{ name: string; waiter: string; limit: number; aheadMax: number }, LineHead]
+  lockHead: [{ name: string; waiter: string; limit: number; maxAhead: number }, LineHead]
   /** Locks, each with the first in its line. */
   lockHeads: [{ names: readonly string[] }, readonly Pick<LineHead, 'locks' | 'first'>[]]
   /** In how many lines for locks an agent stands, counted up to the limit. */
-  placesOfAgent: [{ agent: string; limit: number }, number]
+  waitersOfAgent: [{ agent: string; limit: number }, number]
   /** Locks in order of name and slot, after the given one; lapsed ones too. */
   locks: [{ agent: string | null; prefix: string; after: string | null; limit: number }, Page<Lock>]
   /** Named locks and reservations of an agent; no processing locks. */
@@ -575,7 +575,7 @@ export interface Selectors {
   ]
   /** Open messages, or dead letters, by id, which is by age. */
   messages: [
-    { standing: 'open' | 'dead'; sender: string | null; limit: number; after: string | null },
+    { phase: 'open' | 'dead'; sender: string | null; limit: number; after: string | null },
     Page<Message>,
   ]
   openMessageCount: [{ sender: string | null }, number]
@@ -664,7 +664,7 @@ export interface Command {
   /** Set where the input was checked and made plain data: it is not checked again. */
   readonly checked?: { readonly requestHash: string | null }
   /** Fresh ids and a random number, made where the command was made. */
-  readonly chance: { readonly ids: readonly string[]; readonly random: number }
+  readonly entropy: { readonly ids: readonly string[]; readonly random: number }
 }
 
 export interface Caller {

@@ -18,7 +18,7 @@ export function compareClosed(left: Item, right: Item): number {
 
 export function cursorOf(item: Item): string {
   const cursor: ItemCursor =
-    item.standing === 'closed'
+    item.phase === 'closed'
       ? ['closed', item.closedAt ?? 0, item.id]
       : ['open', item.priority, item.addedAt, item.id]
   return JSON.stringify(cursor)

@@ -81,10 +81,10 @@ function parse(text: string): Readonly<Record<string, unknown>> {
 
 /** As text of one line, recognisable as a quotation. */
 export function quoted(text: string): string {
-  return JSON.stringify(text.length > quotedMax ? `${text.slice(0, quotedMax)}…` : text)
+  return JSON.stringify(text.length > maxQuoted ? `${text.slice(0, maxQuoted)}…` : text)
 }
 
-const quotedMax = 300
+const maxQuoted = 300
 
 function damagedMark(location: string, mark: keyof Marks): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {

@@ -21,7 +21,7 @@ export function parseCursor<Cursor>(text: string, isCursor: (value: unknown) => 
 function badCursor(text: string, cause?: unknown): InvalidError {
   return new InvalidError({
     what: `"${text.slice(0, 60)}" is not a page of this list`,
-    next: 'pass `next` of the page before, unchanged',
+    next: 'pass `next` of the previous page, unchanged',
     cause,
   })
 }

@@ -17,7 +17,7 @@ export interface RowCode {
   /** The same of the fields by which a write finds the row as it was read. */
   readonly asRead: (row: object, write: Writers) => unknown[]
   /** What an event tells of a new row: the fields that are set, as JSON text. */
-  readonly told: (row: object, write: Writers) => string
+  readonly eventJson: (row: object, write: Writers) => string
   /** The places of the fields in which two rows differ; of JSON, the text counts. */
   readonly differing: (before: object, after: object, isSameJson: IsSame) => number[]
 }
@@ -32,7 +32,7 @@ export interface Fields {
   readonly all: readonly Field[]
   readonly asRead: readonly Field[]
   /** Those that events tell. */
-  readonly told: readonly Field[]
+  readonly eventJson: readonly Field[]
 }
 
 export function rowCodeOf(fields: Fields): RowCode {
@@ -44,27 +44,27 @@ export function rowCodeOf(fields: Fields): RowCode {
 }
 
 /** The names come from the tables described in `schema.ts` and from nowhere else. */
-function writtenOut({ all, asRead, told }: Fields): RowCode {
-  const members = all.map(([field, kind], place) => {
-    const value = `values[from + ${place}]`
+function writtenOut({ all, asRead, eventJson }: Fields): RowCode {
+  const members = all.map(([field, kind], index) => {
+    const value = `values[from + ${index}]`
     return `${field}: ${kind === 'json' ? `readJson(${value})` : value}`
   })
-  const comparisons = all.map(([field, kind], place) => {
+  const comparisons = all.map(([field, kind], index) => {
     const differs = `before.${field} !== after.${field}`
     const isOther = kind === 'json' ? ` && !isSameJson(before.${field}, after.${field})` : ''
-    return `if (${differs}${isOther}) places.push(${place})`
+    return `if (${differs}${isOther}) indexes.push(${index})`
   })
   return {
     read: make('values, from, readJson', `return { ${members.join(', ')} }`) as RowCode['read'],
     values: make('row, write', `return [${written(all)}]`) as RowCode['values'],
     asRead: make('row, write', `return [${written(asRead)}]`) as RowCode['asRead'],
-    told: make(
+    eventJson: make(
       'row, write',
-      `let json = ''\n${told.map(tell).join('\n')}\nreturn '{' + json.slice(1) + '}'`,
-    ) as RowCode['told'],
+      `let json = ''\n${eventJson.map(tell).join('\n')}\nreturn '{' + json.slice(1) + '}'`,
+    ) as RowCode['eventJson'],
     differing: make(
       'before, after, isSameJson',
-      `const places = []\n${comparisons.join('\n')}\nreturn places`,
+      `const indexes = []\n${comparisons.join('\n')}\nreturn indexes`,
     ) as RowCode['differing'],
   }
 }
@@ -81,24 +81,24 @@ function make(parameters: string, body: string): unknown {
   return new Function(parameters, body)
 }
 
-function inLoops({ all, asRead, told }: Fields): RowCode {
+function inLoops({ all, asRead, eventJson }: Fields): RowCode {
   return {
     values: (row, write) => all.map((field) => writtenField(row, field, write)),
     asRead: (row, write) => asRead.map((field) => writtenField(row, field, write)),
-    told: (row, write) =>
-      `{${told.flatMap((field) => toldField(field[0], writtenField(row, field, write))).join(',')}}`,
+    eventJson: (row, write) =>
+      `{${eventJson.flatMap((field) => eventField(field[0], writtenField(row, field, write))).join(',')}}`,
     read: (values, from, readJson) =>
       Object.fromEntries(
-        all.map(([field, kind], place) => {
-          const value = values[from + place]
+        all.map(([field, kind], index) => {
+          const value = values[from + index]
           return [field, kind === 'json' ? readJson(value as string | null) : value]
         }),
       ),
     differing(before, after, isSameJson) {
       const [old, now] = [before as Record<string, unknown>, after as Record<string, unknown>]
-      return all.flatMap(([field, kind], place) => {
+      return all.flatMap(([field, kind], index) => {
         if (old[field] === now[field]) return []
-        return kind === 'json' && isSameJson(old[field], now[field]) ? [] : [place]
+        return kind === 'json' && isSameJson(old[field], now[field]) ? [] : [index]
       })
     },
   }
@@ -109,6 +109,6 @@ function writtenField(row: object, [field, kind]: Field, write: Writers): unknow
   return value === null ? null : write[kind](value as never)
 }
 
-function toldField(field: string, value: unknown): string[] {
+function eventField(field: string, value: unknown): string[] {
   return value === null ? [] : [`"${field}":${String(value)}`]
 }

@@ -153,14 +153,14 @@ function inOrder(names: readonly TableName[]): TableName[] {
 }
 
 export function positionOf(table: TransferTable, row: TransferRow): Position {
-  return table.key.map((place) => row[place] as Cell)
+  return table.key.map((index) => row[index] as Cell)
 }
 
 /** Somebody else has changed the mark: another copy is at work, or began anew. */
 export function interrupted(location: string): HoldfastError {
   return new HoldfastError('BUSY', {
     what: `another copy to ${location} is under way; this one stopped`,
-    next: 'let that one end',
+    next: 'wait for that one to finish',
     facts: { location },
   })
 }

@@ -44,7 +44,7 @@ interface LockOptions {
 }
 
 /** Each link is a holder that was killed within a few milliseconds; more of them is a fault to look at. */
-const heirsMax = 100
+const maxHeirs = 100
 const lookAgainMs = 5
 
 export async function withFileLock<Result>(
@@ -88,7 +88,7 @@ async function attemptToAcquire(folder: string, environment: Environment): Promi
   if (!first || !last) return { outcome: 'again' }
   const link = chain.length === 1 ? firstLink(folder) : heirLink(folder, (chain.at(-2) as Owner).id)
   const { liveness, evidence } = await judge(last, link, environment)
-  if (liveness !== 'dead' || chain.length > heirsMax) return { outcome: 'held', owner: last, evidence }
+  if (liveness !== 'dead' || chain.length > maxHeirs) return { outcome: 'held', owner: last, evidence }
 
   const links = chain.map(({ id }) => heirLink(folder, id))
   const own = heirLink(folder, last.id)
@@ -120,7 +120,7 @@ async function madeAtOf(link: string): Promise<number> {
 async function readChain(folder: string): Promise<Owner[]> {
   const chain: Owner[] = []
   let owner = await readOwner(firstLink(folder))
-  while (owner && chain.length <= heirsMax) {
+  while (owner && chain.length <= maxHeirs) {
     chain.push(owner)
     owner = await readOwner(heirLink(folder, owner.id))
   }

@@ -36,7 +36,7 @@ export interface GitPush extends GitUpdate {
 export async function updateGitRef(update: GitUpdate, grant: Grant): Promise<void> {
   const fenced = readGrant(grant)
   assertUpdate(update, updateOptions)
-  await move(localPlace(update, fenceRefOf(fenced)), update, fenced)
+  await move(localRefs(update, fenceRefOf(fenced)), update, fenced)
 }
 
 /** The same for a ref of a remote, by one atomic push with a lease on both refs. */
@@ -44,7 +44,7 @@ export async function pushGitRef(push: GitPush, grant: Grant): Promise<void> {
   const fenced = readGrant(grant)
   assertUpdate(push, [...updateOptions, 'remote'])
   assertRemote(push.remote)
-  await move(remotePlace(push, fenceRefOf(fenced)), push, fenced)
+  await move(remoteRefs(push, fenceRefOf(fenced)), push, fenced)
 }
 
 /** Object names of the fence and of the user's ref; null: not there. */
@@ -54,7 +54,7 @@ interface Refs {
 }
 
 /** Where the refs are: here, or on a remote. */
-interface Place {
+interface RefStore {
   read(): Promise<Refs>
   /** The text of a fence; null when it cannot be had any more, because it has been replaced. */
   readFence(name: string): Promise<string | null>
@@ -62,19 +62,19 @@ interface Place {
   swap(expected: Refs, next: { readonly fence: string; readonly target: string }): Promise<GitAnswer>
 }
 
-const attemptsMax = 5
+const maxAttempts = 5
 
-async function move(place: Place, update: GitUpdate, fenced: FencedResource): Promise<void> {
+async function move(store: RefStore, update: GitUpdate, fenced: FencedResource): Promise<void> {
   let complaint = 'its fence was replaced at each look'
   let before: Refs | null = null
   let tried: Refs | null = null
-  for (let attempt = 1; attempt <= attemptsMax; attempt++) {
-    const refs = await place.read()
+  for (let attempt = 1; attempt <= maxAttempts; attempt++) {
+    const refs = await store.read()
     // Both are as we wanted them: it was done, and only the answer was lost. Nobody else makes the same fence.
     if (tried && tried.fence === refs.fence && tried.target === refs.target) return
     // Refused although nothing has changed: not a race, so trying on would not help.
     if (before?.fence === refs.fence && before.target === refs.target) break
-    const text = refs.fence === null ? null : await place.readFence(refs.fence)
+    const text = refs.fence === null ? null : await store.readFence(refs.fence)
     if (refs.fence !== null && text === null) continue
     if (text !== null) assertNotLate(fenced, tokenIn(text, fenced.resource))
     if (refs.target !== update.from) throw movedError(update, refs.target)
@@ -83,7 +83,7 @@ async function move(place: Place, update: GitUpdate, fenced: FencedResource): Pr
       fence: await writeFence(optionsOf(update), fenced, refs.fence),
       target: update.to,
     }
-    const answer = await place.swap(refs, next)
+    const answer = await store.swap(refs, next)
     if (answer.isDone) return
     before = refs
     tried = next
@@ -96,7 +96,7 @@ async function move(place: Place, update: GitUpdate, fenced: FencedResource): Pr
   })
 }
 
-function localPlace(update: GitUpdate, fenceRef: string): Place {
+function localRefs(update: GitUpdate, fenceRef: string): RefStore {
   const options = optionsOf(update)
   return {
     async read() {
@@ -120,7 +120,7 @@ function localPlace(update: GitUpdate, fenceRef: string): Place {
   }
 }
 
-function remotePlace(push: GitPush, fenceRef: string): Place {
+function remoteRefs(push: GitPush, fenceRef: string): RefStore {
   const options = optionsOf(push)
   return {
     async read() {

@@ -16,14 +16,14 @@ export interface FencedResource {
   readonly token: number
 }
 
-const resourceLengthMax = 512
+const maxResourceLength = 512
 
 export function readGrant(grant: Grant): FencedResource {
   const resource = resourceOf(grant)
   if (!isResource(resource)) {
     throw invalid(
       'the grant names no usable resource',
-      `give a lease, or { resource, token } with a resource of 1 to ${resourceLengthMax} printable characters`,
+      `give a lease, or { resource, token } with a resource of 1 to ${maxResourceLength} printable characters`,
       { resource },
     )
   }
@@ -45,19 +45,19 @@ function resourceOf(grant: unknown): unknown {
 }
 
 export function isResource(value: unknown): value is string {
-  return typeof value === 'string' && value.length <= resourceLengthMax && /^[^\p{Cc}\p{Cs}]+$/u.test(value)
+  return typeof value === 'string' && value.length <= maxResourceLength && /^[^\p{Cc}\p{Cs}]+$/u.test(value)
 }
 
 /**
  * Tokens follow the clock in microseconds. One from the far future is nonsense, and a fence that took it would refuse
  * every holder to come.
  */
-const aheadMaxMs = 10 * 365 * 24 * 60 * 60 * 1000
+const maxAheadMs = 10 * 365 * 24 * 60 * 60 * 1000
 
 export function isToken(value: unknown): value is number {
   if (!Number.isSafeInteger(value)) return false
   const token = value as number
-  return token > 0 && token <= (systemEnvironment.now() + aheadMaxMs) * 1000
+  return token > 0 && token <= (systemEnvironment.now() + maxAheadMs) * 1000
 }
 
 /** Equal passes: the same holder may act again. */

@@ -21,8 +21,8 @@ export function assertOptions(options: unknown, known: readonly string[]): void 
 }
 
 export function assertDuration(name: string, ms: unknown): void {
-  if (typeof ms === 'number' && ms >= 0 && ms <= durationMaxMs) return
-  throw invalid(`${name} is ${String(ms)}`, `give milliseconds from 0 to ${durationMaxMs}`, { [name]: ms })
+  if (typeof ms === 'number' && ms >= 0 && ms <= maxDurationMs) return
+  throw invalid(`${name} is ${String(ms)}`, `give milliseconds from 0 to ${maxDurationMs}`, { [name]: ms })
 }
 
 export function assertText(name: string, value: unknown): void {
@@ -35,4 +35,4 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** The longest that timers take is about 25 days; nobody waits an hour for a file. */
-const durationMaxMs = 60 * 60 * 1000
+const maxDurationMs = 60 * 60 * 1000

@@ -8,16 +8,16 @@ import { createHash } from 'node:crypto'
 import { closeSync, constants, futimesSync, lstatSync, opendirSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessIdentity } from '../domain/instance.ts'
-import { leaseMsMax } from '../domain/lease.ts'
+import { maxLeaseMs } from '../domain/lease.ts'
 import { isPrivateFolder } from './access.ts'
 import { makeFolder, runtimeFolders } from './runtime-folder.ts'
 
 /** Marks of the living are left anew with every beat. Those of the dead serve as long as their leases may last. */
-const keptMs = leaseMsMax + 3_600_000
+const keptMs = maxLeaseMs + 3_600_000
 /** One process of the user does it for all. */
 const sweptEveryMs = 3_600_000
 /** What is beyond is looked at another time: no start may take long because many have died. */
-const sweptMax = 10_000
+const maxSwept = 10_000
 /** Marks, and the records of probers (see prober-file.ts). */
 const isSweptName = /^(\d+|prober)-[0-9a-f]{16}(-own)?$/
 
@@ -128,7 +128,7 @@ function sweep(folder: string): void {
   try {
     const names = opendirSync(folder)
     try {
-      for (let looked = 0, entry = names.readSync(); entry && looked < sweptMax; entry = names.readSync()) {
+      for (let looked = 0, entry = names.readSync(); entry && looked < maxSwept; entry = names.readSync()) {
         looked++
         if (entry.isFile() && isSweptName.test(entry.name)) removeIfOld(join(folder, entry.name))
       }

@@ -35,12 +35,12 @@ export function identifyPid(pid: number): ProcessIdentity | null {
   return processExists(pid) ? { ...identify(), pid, startTime: startTime(pid) } : null
 }
 
-const pidMax = 2 ** 31 - 1
+const maxPid = 2 ** 31 - 1
 
 /** Whether a process runs under this pid here. Informs only: pids are used again, and other machines have their own. */
 export function processExists(pid: number): boolean {
   // 0 and negative numbers mean groups of processes.
-  if (!Number.isSafeInteger(pid) || pid <= 0 || pid > pidMax) return false
+  if (!Number.isSafeInteger(pid) || pid <= 0 || pid > maxPid) return false
   return judgePid(pid, null).liveness === 'alive'
 }
 

@@ -4,7 +4,7 @@ import { basename, dirname, isAbsolute, join } from 'node:path'
 import { InvalidError } from '../errors.ts'
 
 /** As many as the kernel follows. */
-const linksMax = 40
+const maxLinks = 40
 
 /**
  * The one path of a store, whichever links lead to it: its log, its wake-up file and its line of writers are named after
@@ -13,7 +13,7 @@ const linksMax = 40
 export function realPath(given: string): string {
   assertFilePath(given)
   let path = isAbsolute(given) ? given : `${process.cwd()}/${given}`
-  for (let links = 0; links <= linksMax; links++) {
+  for (let links = 0; links <= maxLinks; links++) {
     const found = unlessRefused(() => realpathSync.native(path))
     if (found !== null) return assertFile(found)
     // A folder that is missing is left to SQLite, which says so.

@@ -15,14 +15,14 @@ function awakeMs(): number {
 }
 
 /** 24.8 days. A timer of Node that is set to more fires at once. */
-const timerMsMax = 2 ** 31 - 1
+const maxTimerMs = 2 ** 31 - 1
 
 /** However long: one after the other. */
 function startTimer(ms: number, run: () => void, keepsAlive = false): () => void {
   let timer: NodeJS.Timeout
   const start = (leftMs: number) => {
     timer =
-      leftMs > timerMsMax ? setTimeout(() => start(leftMs - timerMsMax), timerMsMax) : setTimeout(run, leftMs)
+      leftMs > maxTimerMs ? setTimeout(() => start(leftMs - maxTimerMs), maxTimerMs) : setTimeout(run, leftMs)
     if (!keepsAlive) timer.unref()
   }
   start(ms)

@@ -7,7 +7,7 @@
 import * as z from 'zod'
 import type { Json } from '../domain/item.ts'
 import { taskQueue } from '../domain/task.ts'
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
 import { check } from '../issue.ts'
 import { type Arriving, bringItems, type Harvest, type UnfitRow } from './items.ts'
 import type { ImportOptions, ImportReport } from './report.ts'
@@ -15,11 +15,11 @@ import { damaged, firstIssue, parseBounded, type TextSource, textOf, timeOf, why
 import { asArriving, type ForeignTask } from './task.ts'
 
 const what = 'the file of beads'
-const linesMax = 100_000
+const maxLines = 100_000
 /** As much as a task may be, with its relations and the comments that are left out, and more than that. */
-const lineLengthMax = 4 * 1024 * 1024
+const maxLineLength = 4 * 1024 * 1024
 /** Of labels, relations or comments of one issue. */
-const partsMax = 10_000
+const maxParts = 10_000
 
 const text = z.string().nullish()
 const issue = z.looseObject({
@@ -40,14 +40,14 @@ const issue = z.looseObject({
   started_at: text,
   defer_until: text,
   close_reason: text,
-  labels: z.array(z.string()).max(partsMax).nullish(),
+  labels: z.array(z.string()).max(maxParts).nullish(),
   dependencies: z
     .array(z.looseObject({ depends_on_id: z.string().min(1), type: z.string().default('blocks') }))
-    .max(partsMax)
+    .max(maxParts)
     .nullish(),
   comments: z
     .array(z.looseObject({ author: z.string().default(''), text: z.string(), created_at: text }))
-    .max(partsMax)
+    .max(maxParts)
     .nullish(),
   ephemeral: z.boolean().nullish(),
   is_template: z.boolean().nullish(),
@@ -66,9 +66,9 @@ export async function importBeads(
 }
 
 function harvestOf(content: string, now: number): Harvest {
-  const split = content.split('\n', linesMax + 2)
+  const split = content.split('\n', maxLines + 2)
   // The last one ends with a line break.
-  if (split.length > linesMax + 1) throw damaged(what, `it has more than ${linesMax} lines`)
+  if (split.length > maxLines + 1) throw damaged(what, `it has more than ${maxLines} lines`)
   const lines = split.map((line, index) => ({ row: `line ${index + 1}`, line: line.trim() }))
   const filled = lines.filter(({ line }) => line !== '')
   const conflict = filled.find(({ line }) => /^(?:<{7}|={7}|>{7})(?: |$)/.test(line))
@@ -96,7 +96,7 @@ type Line =
   | { readonly is: 'no work'; readonly id: string | null; readonly why: string }
 
 function readLine(line: string): Line {
-  if (line.length > lineLengthMax) return { is: 'bad', why: `it is longer than ${lineLengthMax} characters` }
+  if (line.length > maxLineLength) return { is: 'bad', why: `it is longer than ${maxLineLength} characters` }
   let value: unknown
   try {
     value = parseBounded(line)

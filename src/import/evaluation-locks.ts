@@ -6,23 +6,23 @@
 
 import * as z from 'zod'
 import { isName } from '../domain/name.ts'
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
 import { type Checked, check } from '../issue.ts'
 import {
   type LockEntry,
   type LocksImported,
   lockEntry,
-  lockImportMax,
+  maxImportedLocks,
   type RunEntry,
   runEntry,
-} from '../operations/lock-import.ts'
+} from '../operations/lock/import.ts'
 import { assertNoneBad, type BadRow, type ImportOptions, type ImportReport } from './report.ts'
 import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from './source.ts'
 
 const what = 'the export of evaluation locks'
 const lockDefault = 'global'
 /** Of one collection. */
-const documentsMax = 100_000
+const maxDocuments = 100_000
 
 const name = z.string().refine(isName, { error: 'cannot be a name here' })
 const text = z.string().max(2000).nullish()
@@ -66,8 +66,8 @@ export async function importEvaluationLocks(
     else return soundOnes(lockOf(id, parsed.value), lockEntry(), row, bad)
     return []
   })
-  if (locks.length > lockImportMax)
-    throw damaged(what, `it has more than ${lockImportMax} locks that are held`)
+  if (locks.length > maxImportedLocks)
+    throw damaged(what, `it has more than ${maxImportedLocks} locks that are held`)
   const runs = documentsOf(collections.progress, 'evaluation-progress', bad).flatMap(({ id, row, value }) => {
     const parsed = check(progressDocument, value)
     if (parsed.isSound && isName(id))
@@ -122,10 +122,10 @@ function documentsOf(collection: Collection, of: string, bad: BadRow[]) {
   const pairs = Array.isArray(collection)
     ? collection.map((value, index) => [(Object(value) as { id?: unknown }).id, value, index] as const)
     : Object.entries(collection).map(([id, value]) => [id, value, id] as const)
-  if (pairs.length > documentsMax) throw damaged(what, `it has more than ${documentsMax} documents`)
+  if (pairs.length > maxDocuments) throw damaged(what, `it has more than ${maxDocuments} documents`)
   const seen = new Map<unknown, string>()
-  return pairs.flatMap(([id, value, place]) => {
-    const row = `${of}/${place}`
+  return pairs.flatMap(([id, value, label]) => {
+    const row = `${of}/${label}`
     const earlier = seen.get(id)
     seen.set(id, row)
     if (typeof id !== 'string') bad.push({ row, why: 'it has no id' })
@@ -203,12 +203,12 @@ async function bring(
     locks: { imported: [], known: [], held: [] },
     runs: { imported: [], known: [] },
   }
-  for (let start = 0; start === 0 || start < ordered.length; start += lockImportMax) {
+  for (let start = 0; start === 0 || start < ordered.length; start += maxImportedLocks) {
     onProgress({ phase, done: start, total })
     const piece = await hf.execute('locks.import', {
       from: 'evaluation-locks',
       locks: start === 0 ? locks.map(({ entry }) => entry) : [],
-      runs: ordered.slice(start, start + lockImportMax).map(({ entry }) => entry),
+      runs: ordered.slice(start, start + maxImportedLocks).map(({ entry }) => entry),
       dryRun,
     })
     all.locks.imported.push(...piece.locks.imported)

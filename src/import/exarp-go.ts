@@ -6,7 +6,7 @@
 import * as z from 'zod'
 import type { Json } from '../domain/item.ts'
 import { taskQueue } from '../domain/task.ts'
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
 import { check } from '../issue.ts'
 import { type Arriving, bringItems, type Harvest, type UnfitRow } from './items.ts'
 import type { ImportOptions, ImportReport } from './report.ts'

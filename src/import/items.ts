@@ -3,13 +3,13 @@
  * piece by piece, so that an import that was interrupted is simply run again.
  */
 
-import { blockersMax } from '../domain/dependency.ts'
+import { maxBlockers } from '../domain/dependency.ts'
 import { cutText } from '../domain/text.ts'
 import { builtInWorkflow, knownState } from '../domain/workflow.ts'
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
 import { check } from '../issue.ts'
-import { type ItemEntry, itemEntry, itemImportMax } from '../operations/queue-import.ts'
-import { taskWords } from '../operations/task.ts'
+import { type ItemEntry, itemEntry, maxImportedItems } from '../operations/queue/import.ts'
+import { taskWords } from '../operations/task/task.ts'
 import { circlesOf, inOrder } from './order.ts'
 import {
   assertNoneBad,
@@ -56,7 +56,7 @@ export interface Destination {
 }
 
 /** As long as the reason of a quarantine may be. */
-const reasonMax = 2000
+const maxReason = 2000
 
 export async function bringItems(
   hf: Holdfast,
@@ -126,8 +126,8 @@ function faultOf(
   workflow: string,
 ): string | null {
   if (earlier !== undefined) return `${name} stands in ${earlier} already`
-  if (waitsFor.length > blockersMax)
-    return `it waits for ${waitsFor.length} others; ${blockersMax} is the most`
+  if (waitsFor.length > maxBlockers)
+    return `it waits for ${waitsFor.length} others; ${maxBlockers} is the most`
   const parsed = check(itemEntry(), entry)
   if (!parsed.isSound) return firstIssue(parsed.issues)
   if (workflow !== 'task') return null
@@ -164,7 +164,7 @@ function resolved(arriving: Arriving, { from, ids, unfit }: Ground): Ready {
       ...entry,
       parent: parent === null ? null : (ids.get(parent) ?? null),
       blockers,
-      keptBack: entry.keptBack ?? (leftOut.length > 0 ? cutText(why, reasonMax) : null),
+      keptBack: entry.keptBack ?? (leftOut.length > 0 ? cutText(why, maxReason) : null),
     },
     gaps: [
       ...arriving.gaps,
@@ -201,7 +201,7 @@ async function bringPieces(
   const total = arriving.length
   for (let waiting = inOrder(arriving, dependenciesOf); waiting.length > 0; ) {
     onProgress({ phase, done: total - waiting.length, total })
-    const asked = waiting.slice(0, itemImportMax)
+    const asked = waiting.slice(0, maxImportedItems)
     const piece = asked.map((each) => resolved(each, { from, ids, unfit }))
     const entries = piece.map(({ entry }) => entry)
     const answer = await hf.execute('queue.import', {
@@ -225,7 +225,7 @@ async function bringPieces(
         unfit.add(openName(each, workflow))
       }
     }
-    waiting = [...again, ...waiting.slice(itemImportMax)]
+    waiting = [...again, ...waiting.slice(maxImportedItems)]
   }
   onProgress({ phase, done: total, total })
   return { taken, known, refused }

@@ -4,9 +4,9 @@
  */
 
 import * as z from 'zod'
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
 import { check } from '../issue.ts'
-import { type ImportEntry, importEntry, importMax } from '../operations/message-import.ts'
+import { type ImportEntry, importEntry, maxImported } from '../operations/message/import.ts'
 import { assertNoneBad, type ImportOptions } from './report.ts'
 import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from './source.ts'
 
@@ -67,9 +67,9 @@ async function importAll(
 ): Promise<Taken> {
   const taken: Taken = { imported: [], known: [] }
   const phase = dryRun ? 'looking' : 'importing'
-  for (let start = 0; start < entries.length; start += importMax) {
+  for (let start = 0; start < entries.length; start += maxImported) {
     onProgress({ phase, done: start, total: entries.length })
-    const piece = { entries: entries.slice(start, start + importMax), dryRun }
+    const piece = { entries: entries.slice(start, start + maxImported), dryRun }
     const { imported, known } = await hf.execute('messages.import', piece)
     taken.imported.push(...imported)
     taken.known.push(...known)

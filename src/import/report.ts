@@ -42,8 +42,8 @@ export interface BadRow {
   readonly why: string
 }
 
-const shownMax = 10
-const listedMax = 100
+const maxShown = 10
+const maxListed = 100
 
 /** Refuses the whole file for the sake of its bad rows, naming them, unless they are to be skipped. */
 export function assertNoneBad(
@@ -54,12 +54,12 @@ export function assertNoneBad(
   if (first === undefined || skipBad === true) return
   const others = bad.length === 1 ? '' : `, and ${bad.length - 1} more`
   throw new InvalidError({
-    what: `${counted(bad.length, 'row')} of ${what} cannot be taken over: ${first.row}: ${first.why}${others}`,
+    what: `${counted(bad.length, 'row')} of ${what} cannot be imported: ${first.row}: ${first.why}${others}`,
     next: `nothing was imported and the file was left as it is; fix ${bad.length === 1 ? 'it' : 'them'}${skipBad === 'never' ? '' : ', or leave bad rows out (--skip-bad)'}`,
     facts: {
-      rows: bad.slice(0, listedMax).map(({ row, why }) => ({ row, why })),
+      rows: bad.slice(0, maxListed).map(({ row, why }) => ({ row, why })),
       count: bad.length,
-      issues: bad.slice(0, shownMax).map(({ row, why }) => ({ path: row, message: why })),
+      issues: bad.slice(0, maxShown).map(({ row, why }) => ({ path: row, message: why })),
     },
   })
 }

@@ -2,7 +2,7 @@
 
 import { closeSync, openSync, readSync } from 'node:fs'
 import type { Json } from '../domain/item.ts'
-import { depthMax, JsonFault } from '../domain/json.ts'
+import { JsonFault, maxDepth } from '../domain/json.ts'
 import { depthOfJson, parseJsonText } from '../domain/json-text.ts'
 import { decodeText } from '../domain/text.ts'
 import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
@@ -20,12 +20,12 @@ export function textOf(source: TextSource, what: string): string {
 }
 
 /** More than any program of ours would have written; a device has no end at all. */
-const fileBytesMax = 128 * 1024 * 1024
+const maxFileBytes = 128 * 1024 * 1024
 
 function bytesOf(path: string, what: string): Uint8Array {
   const bytes = readUpTo(path, what)
-  if (bytes.length <= fileBytesMax) return bytes
-  throw damaged(what, `it is larger than ${fileBytesMax / 1024 / 1024} MiB`)
+  if (bytes.length <= maxFileBytes) return bytes
+  throw damaged(what, `it is larger than ${maxFileBytes / 1024 / 1024} MiB`)
 }
 
 /** A byte more than may be, where there are more; pipes do not say how much they have. */
@@ -34,7 +34,7 @@ function readUpTo(path: string, what: string): Uint8Array {
   try {
     const file = openSync(path, 'r')
     try {
-      for (let left = fileBytesMax + 1; left > 0; ) {
+      for (let left = maxFileBytes + 1; left > 0; ) {
         const piece = Buffer.allocUnsafe(Math.min(left, pieceBytes))
         const count = readSync(file, piece)
         if (count === 0) break
@@ -86,12 +86,12 @@ export function parseJson(text: string, what: string): unknown {
 
 /** What is nested deeper than a value here may be is refused before it is read: reading it takes the stack. */
 export function parseBounded(text: string): Json {
-  if (depthOfJson(text) <= fileDepthMax) return parseJsonText(text)
-  throw new JsonFault([], `it is nested more than ${fileDepthMax} levels deep`, 'make it flatter')
+  if (depthOfJson(text) <= maxFileDepth) return parseJsonText(text)
+  throw new JsonFault([], `it is nested more than ${maxFileDepth} levels deep`, 'make it flatter')
 }
 
 /** A value of ours, and what a file may have around it. */
-const fileDepthMax = depthMax + 10
+const maxFileDepth = maxDepth + 10
 
 /** The first thing a schema has against a value, in a line. */
 export function firstIssue([{ path, message }]: readonly [Issue, ...Issue[]]): string {
@@ -103,12 +103,12 @@ export function whyNoJson(error: unknown): string {
   return error instanceof JsonFault ? [...error.path, error.message].join(': ') : 'it is not JSON'
 }
 
-const timeMax = 8_640_000_000_000_000
+const maxTime = 8_640_000_000_000_000
 
 /** Milliseconds of an ISO time (without a zone: this host's local time) or of Unix seconds; null for none. */
 export function timeOf(value: unknown): number | null {
   const time = typeof value === 'string' && value !== '' ? Date.parse(value) : secondsOf(value) * 1000
-  return time >= 0 && time <= timeMax ? Math.floor(time) : null
+  return time >= 0 && time <= maxTime ? Math.floor(time) : null
 }
 
 /** 0 stands for none in columns that cannot be null. */

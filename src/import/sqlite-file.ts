@@ -11,12 +11,12 @@ import { damaged, unreadable } from './source.ts'
 
 export type Row = Readonly<Record<string, unknown>>
 
-const rowsMax = 100_000
-const columnsMax = 200
+const maxRows = 100_000
+const maxColumns = 200
 /** Of all that is read, as bytes: a default fills each row of a small file with as much as it likes. */
-const valueBytesMax = 128 * 1024 * 1024
+const maxValueBytes = 128 * 1024 * 1024
 /** Far more than any field that is imported. */
-const lengthMax = 16 * 1024 * 1024
+const maxLength = 16 * 1024 * 1024
 
 export interface Wanted {
   /** Whose file it is, in words. */
@@ -43,7 +43,7 @@ function copyInto(folder: string, path: string, what: string): string {
   const before = parts.map((part) => stampOf(path + part))
   if (before[0] === null) throw unreadable(path, what)
   const bytes = parts.reduce((sum, part) => sum + sizeOf(path + part), 0)
-  if (bytes > copyBytesMax) throw damaged(what, `it is larger than ${copyBytesMax / 1024 / 1024} MiB`)
+  if (bytes > maxCopyBytes) throw damaged(what, `it is larger than ${maxCopyBytes / 1024 / 1024} MiB`)
   const copy = join(folder, 'copy.db')
   try {
     for (const [index, part] of parts.entries()) {
@@ -60,7 +60,7 @@ function copyInto(folder: string, path: string, what: string): string {
   })
 }
 
-const copyBytesMax = 1024 * 1024 * 1024
+const maxCopyBytes = 1024 * 1024 * 1024
 
 function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
@@ -73,7 +73,7 @@ function stampOf(path: string): string | null {
 
 function readCopy(path: string, wanted: Wanted): Map<string, readonly Row[]> {
   try {
-    const database = driver().open(path, { lengthMax })
+    const database = driver().open(path, { maxLength })
     try {
       // Whoever wrote the file wrote its schema too: no check may be computed. The driver allows it no functions.
       database.exec('pragma ignore_check_constraints = on')
@@ -82,10 +82,10 @@ function readCopy(path: string, wanted: Wanted): Map<string, readonly Row[]> {
       const tables = [...wanted.needed, ...wanted.optional].filter((name) => there.has(name))
       const columns = new Map(tables.map((name) => [name, columnsOf(database, name, wanted)]))
       for (const name of tables) assertSound(database, name, wanted)
-      let bytesLeft = valueBytesMax
+      let bytesLeft = maxValueBytes
       for (const name of tables) bytesLeft -= measure(database, name, columns.get(name) ?? [], wanted)
       if (bytesLeft < 0)
-        throw damaged(wanted.what, `its values are more than ${valueBytesMax / 1024 / 1024} MiB`)
+        throw damaged(wanted.what, `its values are more than ${maxValueBytes / 1024 / 1024} MiB`)
       const read = new Map(tables.map((name) => [name, readAll(name)]))
       return new Map([...wanted.needed, ...wanted.optional].map((name) => [name, read.get(name) ?? []]))
     } finally {
@@ -104,14 +104,14 @@ function readCopy(path: string, wanted: Wanted): Map<string, readonly Row[]> {
   }
 }
 
-const tablesMax = 1000
+const maxTables = 1000
 
 /** Plain tables: a virtual one is a program. */
 function tableNames(database: Database, { what }: Wanted): Set<string> {
   const rows = database
-    .prepare(`select name from sqlite_schema where type = 'table' and rootpage > 0 limit ${tablesMax + 1}`)
+    .prepare(`select name from sqlite_schema where type = 'table' and rootpage > 0 limit ${maxTables + 1}`)
     .all() as { name: string }[]
-  if (rows.length > tablesMax) throw damaged(what, `it has more than ${tablesMax} tables`)
+  if (rows.length > maxTables) throw damaged(what, `it has more than ${maxTables} tables`)
   return new Set(rows.map(({ name }) => name))
 }
 
@@ -121,8 +121,8 @@ function columnsOf(database: Database, table: string, { what }: Wanted): string[
     name: string
     hidden: number
   }[]
-  if (columns.length > columnsMax)
-    throw damaged(what, `its table ${table} has more than ${columnsMax} columns`)
+  if (columns.length > maxColumns)
+    throw damaged(what, `its table ${table} has more than ${maxColumns} columns`)
   const computed = columns.find(({ hidden }) => Number(hidden) !== 0)
   if (computed) throw damaged(what, `its table ${table} computes its column ${computed.name}`)
   return columns.map(({ name }) => name)
@@ -138,10 +138,10 @@ function measure(database: Database, table: string, columns: readonly string[], 
   const lengths = columns.map((name) => `coalesce(length(cast("${name.replaceAll('"', '""')}" as blob)), 0)`)
   const [found] = database
     .prepare(
-      `select count(*) as rows, total(bytes) as bytes from (select ${lengths.join(' + ')} as bytes from ${table} limit ${rowsMax + 1})`,
+      `select count(*) as rows, total(bytes) as bytes from (select ${lengths.join(' + ')} as bytes from ${table} limit ${maxRows + 1})`,
     )
     .all() as { rows: number; bytes: number }[]
-  if ((found?.rows ?? 0) > rowsMax) throw damaged(what, `its table ${table} has more than ${rowsMax} rows`)
+  if ((found?.rows ?? 0) > maxRows) throw damaged(what, `its table ${table} has more than ${maxRows} rows`)
   // Names come with every row.
   return (found?.bytes ?? 0) + (found?.rows ?? 0) * columns.length * cellBytes
 }

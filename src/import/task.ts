@@ -3,15 +3,15 @@ import type { Json } from '../domain/item.ts'
 import { isName } from '../domain/name.ts'
 import { type Note, storeWords } from '../domain/task.ts'
 import { cutText } from '../domain/text.ts'
-import type { ItemEntry } from '../operations/queue-import.ts'
+import type { ItemEntry } from '../operations/queue/import.ts'
 import { idFor } from './identity.ts'
 import type { Arriving } from './items.ts'
 import type { ImportSource } from './report.ts'
 
-const titleMax = 500
-const notesMax = 50
-const noteMax = 2000
-const labelsMax = 100
+const maxTitle = 500
+const maxNotes = 50
+const maxNote = 2000
+const maxLabels = 100
 
 export interface ForeignTask {
   readonly from: ImportSource
@@ -42,11 +42,11 @@ export interface ForeignTask {
 /** `now` stands in for a time that is not told. */
 export function asArriving(task: ForeignTask, now: number): Arriving {
   const names = usableNames(task)
-  const isCut = task.title.length > titleMax
+  const isCut = task.title.length > maxTitle
   const hasNobody = task.state === 'in_progress' && names.holder === null
-  const [older, notes] = [task.notes.slice(0, -notesMax), task.notes.slice(-notesMax)]
+  const [older, notes] = [task.notes.slice(0, -maxNotes), task.notes.slice(-maxNotes)]
   const words = storeWords({
-    title: cutText(task.title, titleMax) || task.key,
+    title: cutText(task.title, maxTitle) || task.key,
     body: [isCut ? task.title : '', ...task.texts].filter((text) => text !== '').join('\n\n'),
     labels: names.labels,
     paths: [],
@@ -96,7 +96,7 @@ function usableNames({ owner, host, holder, submittedBy, labels }: ForeignTask) 
   const given = { owner, host, holder, submittedBy }
   const usable = (name: string | null) => (isName(name) ? name : null)
   const bad = Object.entries(given).filter(([, name]) => name !== null && !isName(name))
-  const badLabels = new Set(labels.filter((label, index) => !isName(label) || index >= labelsMax))
+  const badLabels = new Set(labels.filter((label, index) => !isName(label) || index >= maxLabels))
   return {
     owner: usable(owner),
     host: usable(host),
@@ -113,8 +113,8 @@ function usableNames({ owner, host, holder, submittedBy, labels }: ForeignTask) 
 /** Here an agent wrote it, whose name is one. */
 function shortened({ at, by, text }: Note): Note {
   return isName(by)
-    ? { at, by, text: cutText(text, noteMax) }
-    : { at, by: 'unknown', text: cutText(`${by}: ${text}`, noteMax) }
+    ? { at, by, text: cutText(text, maxNote) }
+    : { at, by: 'unknown', text: cutText(`${by}: ${text}`, maxNote) }
 }
 
 function withoutNothing(facts: ForeignTask['metadata']): Json {

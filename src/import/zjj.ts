@@ -5,16 +5,16 @@
  */
 
 import * as z from 'zod'
-import { stackDepthMax } from '../domain/dependency.ts'
+import { maxStackDepth } from '../domain/dependency.ts'
 import { parseJsonText } from '../domain/json-text.ts'
 import { isName } from '../domain/name.ts'
 import { processingLockName } from '../domain/queue.ts'
 import { cutText } from '../domain/text.ts'
 import { builtInWorkflow, knownState, type Workflow } from '../domain/workflow.ts'
-import type { Holdfast } from '../holdfast.ts'
+import type { Holdfast } from '../handle/holdfast.ts'
 import { check } from '../issue.ts'
-import { priorityMax } from '../operations/fields.ts'
-import { historyMax } from '../operations/queue-import.ts'
+import { maxPriority } from '../operations/fields.ts'
+import { maxHistory } from '../operations/queue/import.ts'
 import { idFor } from './identity.ts'
 import { type Arriving, bringItems, type Harvest, type UnfitRow } from './items.ts'
 import { assertNoneBad, type BadRow, type ImportOptions, type ImportReport } from './report.ts'
@@ -151,9 +151,9 @@ function stateOf({ status }: Entry): string {
 function faultOf(entry: Entry, parents: ReadonlyMap<string, string | null>): string | null {
   if (knownState(workflow, stateOf(entry)) === undefined) return `its status is ${entry.status}`
   let depth = 0
-  for (let at = parents.get(entry.workspace); at != null && depth <= stackDepthMax; at = parents.get(at))
+  for (let at = parents.get(entry.workspace); at != null && depth <= maxStackDepth; at = parents.get(at))
     depth++
-  return depth > stackDepthMax ? `its stack is deeper than ${stackDepthMax}, or stands on itself` : null
+  return depth > maxStackDepth ? `its stack is deeper than ${maxStackDepth}, or stands on itself` : null
 }
 
 function arrivingOf(entry: Entry, row: string, queue: string, history: readonly Event[]): Arriving {
@@ -161,7 +161,7 @@ function arrivingOf(entry: Entry, row: string, queue: string, history: readonly 
   const agent = isName(entry.agent_id) ? entry.agent_id : null
   const isHeld = knownState(workflow, state)?.held === true
   const addedAt = timeOf(entry.added_at)
-  const kept = history.slice(-historyMax)
+  const kept = history.slice(-maxHistory)
   return {
     name: entry.workspace,
     row,
@@ -172,13 +172,13 @@ function arrivingOf(entry: Entry, row: string, queue: string, history: readonly 
       dedupeKey: entry.dedupe_key || null,
       state,
       // There, any number was taken; what is beyond the ends comes first or last here.
-      priority: Math.min(Math.max(entry.priority, 0), priorityMax),
+      priority: Math.min(Math.max(entry.priority, 0), maxPriority),
       holder: isHeld ? agent : null,
       // There, who added an entry and who holds it share a column.
       submittedBy: isHeld ? null : agent,
       attempts: entry.attempt_count,
       failures: entry.attempt_count,
-      attemptsMax: entry.max_attempts,
+      maxAttempts: entry.max_attempts,
       addedAt: addedAt ?? 0,
       startedAt: timeOf(entry.started_at),
       error: entry.error_message ? { message: entry.error_message } : null,
@@ -232,13 +232,13 @@ function eventsOf(rows: readonly Row[]) {
   return { byEntry, bad }
 }
 
-const detailsMax = 1000
+const maxDetails = 1000
 
 /** The details were put together by hand there, and are not always JSON. */
 function eventFacts({ event_type: kind, created_at: at, details_json: details }: Event) {
-  const facts = withoutNothing({ kind, at: timeOf(at), details: details && cutText(details, detailsMax) })
+  const facts = withoutNothing({ kind, at: timeOf(at), details: details && cutText(details, maxDetails) })
   try {
-    return details && details.length <= detailsMax ? { ...facts, details: parseJsonText(details) } : facts
+    return details && details.length <= maxDetails ? { ...facts, details: parseJsonText(details) } : facts
   } catch {
     return facts
   }

@@ -4,10 +4,10 @@
  */
 import { createHash } from 'node:crypto'
 import type { Item } from '../domain/item.ts'
-import { canonicalJson, depthMax, JsonFault, jsonCopy } from '../domain/json.ts'
+import { canonicalJson, JsonFault, jsonCopy, maxDepth } from '../domain/json.ts'
 import { renew } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
-import { assertName, isName, nameLengthMax } from '../domain/name.ts'
+import { assertName, isName, maxNameLength } from '../domain/name.ts'
 import type { Outage } from '../domain/outage.ts'
 import { isText, shown } from '../domain/text.ts'
 import type {
@@ -23,9 +23,9 @@ import type {
   Needs,
 } from '../engines/engine.ts'
 import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
-import { leaseNeeds, lostLeases } from './lease.ts'
+import { leaseNeeds, lostLeases } from './lease/lease.ts'
 import { type AnyOperation, parseInput } from './operation.ts'
-import { recoveryMax } from './recovery.ts'
+import { maxReclaimed } from './recovery/recovery.ts'
 import { operations } from './table.ts'
 
 /** A command whose input was checked. */
@@ -79,11 +79,11 @@ function asJson(input: unknown, operation: AnyOperation): unknown {
 }
 
 /** Wide enough for a thousand payloads of any size and depth: the schema says what is too much for one. */
-const requestBounds = { bytesMax: 400_000_000, depthMax: depthMax + 10 }
+const requestBounds = { maxBytes: 400_000_000, maxDepth: maxDepth + 10 }
 
 function isInstance(instance: unknown): boolean {
   return (
-    typeof instance === 'string' && instance !== '' && instance.length <= nameLengthMax && isText(instance)
+    typeof instance === 'string' && instance !== '' && instance.length <= maxNameLength && isText(instance)
   )
 }
 
@@ -101,19 +101,19 @@ export function claimedQueues(batch: readonly { readonly prepared: Prepared }[])
     const queue = prepared.operation.claims?.(prepared.input)
     if (queue !== undefined) queues.add(queue)
   }
-  return [...queues].slice(0, recoveryMax)
+  return [...queues].slice(0, maxReclaimed)
 }
 
-const idempotencyKeyMax = 255
+const maxIdempotencyKey = 255
 
 /** Any words that can be stored and shown; an empty key would make strangers' requests one. */
 function assertIdempotencyKey(key: unknown): void {
   if (typeof key === 'string' && /^[^\p{Cc}\p{Surrogate}]+$/u.test(key) && key.trim() !== '') {
-    if (key.length <= idempotencyKeyMax) return
+    if (key.length <= maxIdempotencyKey) return
   }
   throw new InvalidError({
     what: `${shown(key)} is not a usable idempotency key`,
-    next: `give 1 to ${idempotencyKeyMax} characters of one line, such as a UUID, or none`,
+    next: `give 1 to ${maxIdempotencyKey} characters of one line, such as a UUID, or none`,
   })
 }
 
@@ -121,12 +121,12 @@ function assertIdempotencyKey(key: unknown): void {
  * The same text for the same request, whatever the order of its fields and whoever asks: a program that repeats its
  * request after a crash has another pid, and so another name unless it was given one.
  */
-function hashRequest({ operation, input }: Command, { tokenTells }: AnyOperation): string {
+function hashRequest({ operation, input }: Command, { tokenIdentifies }: AnyOperation): string {
   const { token, ...rest } = (input ?? {}) as Record<string, unknown>
   const digest = createHash('sha256')
-    .update(canonicalJson([operation, tokenTells === 'which' ? input : rest]))
+    .update(canonicalJson([operation, tokenIdentifies === 'request' ? input : rest]))
     .digest('hex')
-  return tokenTells === 'own' && token !== undefined ? `${digest}.${token}` : digest
+  return tokenIdentifies === 'grant' && token !== undefined ? `${digest}.${token}` : digest
 }
 
 /** The handle forgets a grant that ended, so a repeated request may have left out the token of the first. */
@@ -137,7 +137,7 @@ function isSameRequest(one: string, other: string): boolean {
 }
 
 /** What the clocks of the store show; whose server has one of its own says whether it may be believed. */
-interface Moment {
+interface Clocks {
   readonly now: number
   readonly wall: number
   readonly isDoubtful?: boolean
@@ -145,14 +145,14 @@ interface Moment {
   readonly manualGraceMs?: number
 }
 
-export function* decide(prepared: Prepared, moment: () => Moment): Generator<Needs, Decision, Loaded<Needs>> {
+export function* decide(prepared: Prepared, clocks: () => Clocks): Generator<Needs, Decision, Loaded<Needs>> {
   const { command, operation, input } = prepared
   const caller: Caller = command.caller
   const needs = operation.needs(input, caller)
   const key = command.idempotencyKey
   const introduces = isIntroduced(operation, caller)
   if (key === undefined && !introduces) {
-    const step = operation.decide(yield needs, input, contextOf(command, moment()))
+    const step = operation.decide(yield needs, input, contextOf(command, clocks()))
     return 'ask' in step ? step.then(yield step.ask) : step
   }
   const { earlier, introduced, ...rows } = yield {
@@ -160,8 +160,8 @@ export function* decide(prepared: Prepared, moment: () => Moment): Generator<Nee
     earlier: key === undefined ? null : { select: 'answer', key },
     introduced: introduces ? { select: 'addressable', name: caller.agent } : null,
   }
-  if (earlier) return yield* repeat(earlier as unknown as Answer, prepared, moment)
-  const context = contextOf(command, moment())
+  if (earlier) return yield* repeat(earlier as unknown as Answer, prepared, clocks)
+  const context = contextOf(command, clocks())
   const decision = yield* settle(operation.decide(rows, input, context))
   return {
     ...decision,
@@ -186,8 +186,8 @@ function introduction({ changes }: Decision, { agent, wall }: Context): Change[]
 }
 
 function contextOf(
-  { caller, chance }: Command,
-  { now, wall, isDoubtful = false, manualGraceMs = 0, outage }: Moment,
+  { caller, entropy }: Command,
+  { now, wall, isDoubtful = false, manualGraceMs = 0, outage }: Clocks,
 ): Context {
   const { agent, instance, renews, leaseMs, quotas, host, isForAnother, searched } = caller
   return {
@@ -204,8 +204,8 @@ function contextOf(
     isDoubtful,
     manualGraceMs,
     outage,
-    ids: chance.ids,
-    random: chance.random,
+    ids: entropy.ids,
+    random: entropy.random,
   }
 }
 
@@ -217,7 +217,7 @@ function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>
 function* repeat(
   earlier: Answer,
   prepared: Prepared,
-  moment: () => { now: number },
+  clocks: () => { now: number },
 ): Generator<Needs, Decision, Loaded<Needs>> {
   if (!isSameRequest(earlier.requestHash, prepared.requestHash as string)) {
     throw new HoldfastError('IDEMPOTENCY_MISMATCH', {
@@ -237,7 +237,7 @@ function* repeat(
   const answer: unknown = JSON.parse(earlier.answer)
   if (earlier.grants.length === 0) return { changes: [], result: answer }
   const rows = (yield leaseNeeds(earlier.grants)) as unknown as Granted
-  const { now } = moment()
+  const { now } = clocks()
   const lost = lostLeases(rows, earlier.grants, now)
   const [first] = lost
   const left = first === undefined ? answer : prepared.operation.withoutLost?.(answer, lost)
@@ -275,7 +275,7 @@ function renewals({ items, locks }: Granted, lost: readonly Grant[], agent: stri
 function isPersonal({ operation, command }: Prepared, { granted = [], changes }: Decision): boolean {
   const holds = ({ after }: Change) =>
     after !== null && 'expiresAt' in after && after.expiresAt !== null && after.agent === command.caller.agent
-  const isAboutCaller = operation.agentTells === 'which' || operation.tokenTells === 'own'
+  const isAboutCaller = operation.agentIdentifies === 'request' || operation.tokenIdentifies === 'grant'
   return isAboutCaller || granted.length > 0 || changes.some(holds)
 }
 

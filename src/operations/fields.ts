@@ -1,69 +1,69 @@
 /** Input fields that several operations share, each with its bounds. */
 import * as z from 'zod'
-import { backoffMsMax } from '../domain/backoff.ts'
+import { maxBackoffMs } from '../domain/backoff.ts'
 import type { Json } from '../domain/item.ts'
-import { depthMax, JsonFault, jsonCopy, jsonText, payloadBytesMax } from '../domain/json.ts'
-import { leaseMsMax } from '../domain/lease.ts'
-import { isName, nameLengthMax } from '../domain/name.ts'
+import { JsonFault, jsonCopy, jsonText, maxDepth, maxPayloadBytes } from '../domain/json.ts'
+import { maxLeaseMs } from '../domain/lease.ts'
+import { isName, maxNameLength } from '../domain/name.ts'
 import { isText } from '../domain/text.ts'
 import type { State } from '../domain/workflow.ts'
 import { InvalidError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 
-export const batchMax = 1000
+export const maxBatch = 1000
 /** The most entries of one page, whatever is listed. */
-export const pageMax = 1000
-export const priorityMax = 10
-const priorityRule = `must be a whole number from 0 (first) to ${priorityMax} (last)`
+export const maxPage = 1000
+export const maxPriority = 10
+const priorityRule = `must be a whole number from 0 (first) to ${maxPriority} (last)`
 
-const nameRule = `1 to ${nameLengthMax} letters, digits or _ . : / @ + # = , ~ - and inner spaces, without ".."`
+const nameRule = `1 to ${maxNameLength} letters, digits or _ . : / @ + # = , ~ - and inner spaces, without ".."`
 
 /** Words of people and programs: anything that can be stored and read again as it was. */
-export function text(lengthMax: number): z.ZodString {
-  const known = texts.get(lengthMax)
+export function text(maxLength: number): z.ZodString {
+  const known = texts.get(maxLength)
   if (known) return known
-  const made = z.string().max(lengthMax).refine(isText, { error: 'must not contain NUL or half a character' })
-  texts.set(lengthMax, made)
+  const made = z.string().max(maxLength).refine(isText, { error: 'must not contain NUL or half a character' })
+  texts.set(maxLength, made)
   return made
 }
 
 /** A schema never changes, and making one costs a command a tenth of a millisecond. */
 const texts = new Map<number, z.ZodString>()
 
-/** `next` of the page before. */
-export const after = text(500).optional().describe('`next` of the page before.')
+/** `next` of the previous page. */
+export const after = text(500).optional().describe('`next` of the previous page.')
 
 export const name = z.string().refine(isName, { error: `must be ${nameRule}` })
 export const queue = name.describe('Name of the queue.')
-export const ref = text(nameLengthMax).min(1).describe('Id of the item, or its key.')
+export const ref = text(maxNameLength).min(1).describe('Id or key of the item.')
 export const token = z
   .int()
   .nonnegative()
   .optional()
-  .describe('Token of the grant; may be left out where it is remembered.')
+  .describe('Token of the lease; may be omitted where it is remembered.')
 export const leaseMs = z
   .int({ error: 'must be a whole number of milliseconds' })
   .min(0, { error: 'a lease cannot be negative' })
-  .max(leaseMsMax, { error: 'a lease lasts at most 24 h' })
+  .max(maxLeaseMs, { error: 'a lease lasts at most 24 h' })
   .optional()
   .describe('Length of the lease in ms.')
 /** The same bounds for everything that has a priority, however it is given. */
 export const priority = z
   .int({ error: priorityRule })
   .min(0, { error: priorityRule })
-  .max(priorityMax, { error: priorityRule })
+  .max(maxPriority, { error: priorityRule })
   .optional()
-  .describe(`0 (first) to ${priorityMax} (last); default 5.`)
+  .describe(`0 (first) to ${maxPriority} (last); default 5.`)
 /** Waits before other tries; what is left out stays as it is. */
 export const backoff = lazily(() =>
   z
     .strictObject({
-      baseMs: z.int().min(0).max(backoffMsMax).optional(),
+      baseMs: z.int().min(0).max(maxBackoffMs).optional(),
       factor: z.number().min(1).max(10).optional(),
-      maxMs: z.int().min(0).max(backoffMsMax).optional(),
+      maxMs: z.int().min(0).max(maxBackoffMs).optional(),
     })
     .optional()
-    .describe('How the waits before other tries grow: baseMs (1 s), factor (2), maxMs (5 min).'),
+    .describe('How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min).'),
 )
 export const reason = text(2000).optional().describe('Why; kept in the audit.')
 export const expectedVersion = z
@@ -71,20 +71,20 @@ export const expectedVersion = z
   .positive()
   .optional()
   .describe('Refuse unless the item is at this version.')
-export const dryRun = z.boolean().optional().describe('Say what would be done, and do nothing.')
-export const limit = z.int().min(1).max(pageMax).optional().describe(`How many at most, up to ${pageMax}.`)
+export const dryRun = z.boolean().optional().describe('Report what would be done, and do nothing.')
+export const limit = z.int().min(1).max(maxPage).optional().describe(`How many at most, up to ${maxPage}.`)
 export const wallTime = z.int().min(0).max(8_640_000_000_000_000)
 
 /** Any JSON value, read as its text. */
-export const asJsonText = (bytesMax = payloadBytesMax) =>
-  z.unknown().transform((value, context) => readAt(value, context, () => jsonText(value, bytesMax)))
+export const asJsonText = (maxBytes = maxPayloadBytes) =>
+  z.unknown().transform((value, context) => readAt(value, context, () => jsonText(value, maxBytes)))
 
 /** Any JSON value, as its text would be read. */
 export const json = () =>
   z
     .unknown()
     .transform((value, context) =>
-      readAt(value, context, () => jsonCopy(value, { bytesMax: payloadBytesMax, depthMax })),
+      readAt(value, context, () => jsonCopy(value, { maxBytes: maxPayloadBytes, maxDepth })),
     )
 
 /** A fault is told with the path to it, from the whole input on. */
@@ -121,12 +121,12 @@ export const payload = asJsonText().optional().describe('Any JSON value.')
 export const result = asJsonText().optional().describe('Any JSON value; kept with the item.')
 export const data: ByName<z.ZodType<Json, unknown>> = json()
   .pipe(byName(z.string().max(100), z.custom<Json>()))
-  .describe("The workflow's own facts.") as never
+  .describe('Data of the workflow itself.') as never
 
 /** What was put together must not be larger than what could have been given at once. */
 export function assertSize(what: string, value: unknown): void {
   try {
-    jsonText(value, payloadBytesMax)
+    jsonText(value, maxPayloadBytes)
   } catch (error) {
     if (!(error instanceof JsonFault)) throw error
     throw new InvalidError({ what: `the ${what} ${error.message}`, next: error.next, facts: error.facts })
@@ -144,7 +144,7 @@ const state = z.strictObject({
   claimByNameTo: stateName.optional(),
   held: z.literal(true).optional(),
   lostTo: stateName.optional(),
-  closed: z.enum(['well', 'badly']).optional(),
+  closed: z.enum(['succeeded', 'failed']).optional(),
   moves: z.array(stateName).max(50),
   completeTo: stateName.optional(),
   failTo: stateName.optional(),
@@ -155,7 +155,7 @@ const state = z.strictObject({
 
 export const workflow = z
   .strictObject({
-    name: text(nameLengthMax),
+    name: text(maxNameLength),
     initial: stateName,
     cancelTo: stateName.optional(),
     failsRetryably: z.boolean().default(true),
@@ -163,4 +163,4 @@ export const workflow = z
     slots: z.int().optional(),
     states: byName(stateName, state),
   })
-  .describe('Its states, and which act leads from one to which.')
+  .describe('Its states, and which action leads from one to the next.')

@@ -44,12 +44,12 @@ export interface Operation<
   /** It keeps leases alive: nothing else goes before it. */
   readonly isUrgent?: true
   /**
-   * What a token says to an idempotency key. `who`, the default: it proves who asks, and a later holder may repeat the
-   * request. `which`: it is part of what is asked. `own`: the same, but one left out is the caller's own grant.
+   * What a token says to an idempotency key. `caller`, the default: it proves who asks, and a later holder may repeat the
+   * request. `request`: it is part of what is asked. `grant`: the same, but one left out is the caller's own grant.
    */
-  readonly tokenTells?: 'who' | 'which' | 'own'
+  readonly tokenIdentifies?: 'caller' | 'request' | 'grant'
   /** Who asks is part of what is asked, as when a recipient answers: another agent's request is another one. */
-  readonly agentTells?: 'which'
+  readonly agentIdentifies?: 'request'
   /**
    * Of a claim of several things: its answer without those whose grants have ended, null when nothing is left. Repeated
    * under its idempotency key, it is answered so; where this is missing, one that ended ends them all.
@@ -131,8 +131,8 @@ export function ask<N extends Needs, Output>(
 
 /** The same step with its result told differently. */
 export function mapStep<From, To>(step: Step<From>, tell: (result: From) => To): Step<To> {
-  const told = (decision: Decision<From>): Decision<To> => ({ ...decision, result: tell(decision.result) })
-  return 'ask' in step ? ask(step.ask, (more) => told(step.then(more))) : told(step)
+  const mapped = (decision: Decision<From>): Decision<To> => ({ ...decision, result: tell(decision.result) })
+  return 'ask' in step ? ask(step.ask, (more) => mapped(step.then(more))) : mapped(step)
 }
 
 /** Checks input; the error names the field, what was wrong, and the nearest known name of an unknown one. */

@@ -1,5 +1,5 @@
 /** The things an operation is about: found, or refused with what to do. */
-import { walkedMax } from '../domain/dependency.ts'
+import { maxWalked } from '../domain/dependency.ts'
 import { type Item, withoutClosedBlockers } from '../domain/item.ts'
 import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
 import type { Caller, Change, DefinedQueue } from '../engines/engine.ts'
@@ -56,8 +56,8 @@ export function requireItem(
 
 /** Needed to set what an item that is there waits for. */
 export const surroundingsOf = (id: string, awaited: readonly string[]) => ({
-  dependents: { select: 'transitiveDependents', id, limit: walkedMax } as const,
-  awaited: { select: 'transitiveBlockers', ids: awaited, limit: walkedMax } as const,
+  dependents: { select: 'transitiveDependents', id, limit: maxWalked } as const,
+  awaited: { select: 'transitiveBlockers', ids: awaited, limit: maxWalked } as const,
 })
 
 export const noSurroundings = { dependents: null, awaited: null } as const

@@ -1,63 +1,63 @@
 /** The table of operations: everything Holdfast can do, by name. Interfaces are made from it. */
 import type * as z from 'zod'
 import type { Command } from '../engines/engine.ts'
-import * as agent from './agent.ts'
-import * as clock from './clock.ts'
-import * as event from './event.ts'
-import { batchMax } from './fields.ts'
-import * as fleet from './fleet.ts'
-import * as fleetDoctor from './fleet-doctor.ts'
-import * as fleetExplain from './fleet-explain.ts'
-import * as fleetPrime from './fleet-prime.ts'
-import * as horizon from './horizon.ts'
-import * as instance from './instance.ts'
-import * as instanceEnd from './instance-end.ts'
-import * as lease from './lease.ts'
-import * as leaseWarning from './lease-warning.ts'
-import * as leaseWatch from './lease-watch.ts'
-import * as lock from './lock.ts'
-import * as lockAdmin from './lock-admin.ts'
-import * as lockImport from './lock-import.ts'
-import * as lockLine from './lock-line.ts'
-import * as lockRead from './lock-read.ts'
-import * as merge from './merge.ts'
-import * as messageAnswer from './message-answer.ts'
-import * as messageControl from './message-control.ts'
-import * as messageImport from './message-import.ts'
-import * as messageRead from './message-read.ts'
-import * as messageRetry from './message-retry.ts'
-import * as messageSend from './message-send.ts'
-import * as messageSettle from './message-settle.ts'
+import * as agent from './agent/agent.ts'
+import * as instance from './agent/instance.ts'
+import * as instanceEnd from './agent/instance-end.ts'
+import * as event from './event/event.ts'
+import { maxBatch } from './fields.ts'
+import * as fleetDoctor from './fleet/doctor.ts'
+import * as fleetExplain from './fleet/explain.ts'
+import * as fleet from './fleet/fleet.ts'
+import * as fleetPrime from './fleet/prime.ts'
+import * as lease from './lease/lease.ts'
+import * as leaseWarning from './lease/warning.ts'
+import * as leaseWatch from './lease/watch.ts'
+import * as lockAdmin from './lock/admin.ts'
+import * as lockImport from './lock/import.ts'
+import * as lockLine from './lock/line.ts'
+import * as lock from './lock/lock.ts'
+import * as lockRead from './lock/read.ts'
+import * as reservation from './lock/reservation.ts'
+import * as messageAnswer from './message/answer.ts'
+import * as messageControl from './message/control.ts'
+import * as messageImport from './message/import.ts'
+import * as messageRead from './message/read.ts'
+import * as messageRetry from './message/retry.ts'
+import * as messageSend from './message/send.ts'
+import * as messageSettle from './message/settle.ts'
 import type { AnyOperation } from './operation.ts'
-import * as processingLock from './processing-lock.ts'
-import * as progress from './progress.ts'
-import * as progressRead from './progress-read.ts'
-import * as progressRecord from './progress-record.ts'
-import * as queueAdd from './queue-add.ts'
-import * as queueClaim from './queue-claim.ts'
-import * as queueControl from './queue-control.ts'
-import * as queueDefine from './queue-define.ts'
-import * as queueFinish from './queue-finish.ts'
-import * as queueImport from './queue-import.ts'
-import * as queueRead from './queue-read.ts'
-import * as queueSubmit from './queue-submit.ts'
-import * as reclaimStale from './reclaim-stale.ts'
-import * as recovery from './recovery.ts'
-import * as recoveryStats from './recovery-stats.ts'
-import * as recoverySurvey from './recovery-survey.ts'
-import * as reservation from './reservation.ts'
-import * as retention from './retention.ts'
-import * as state from './state.ts'
-import * as stateHistory from './state-history.ts'
-import * as stateUpdate from './state-update.ts'
-import * as store from './store.ts'
-import * as task from './task.ts'
-import * as taskClaim from './task-claim.ts'
-import * as taskCleanup from './task-cleanup.ts'
-import * as taskFinish from './task-finish.ts'
-import * as taskHint from './task-hint.ts'
-import * as taskRemove from './task-remove.ts'
-import * as taskSeek from './task-seek.ts'
+import * as queueAdd from './queue/add.ts'
+import * as queueClaim from './queue/claim.ts'
+import * as queueControl from './queue/control.ts'
+import * as queueDefine from './queue/define.ts'
+import * as queueFinish from './queue/finish.ts'
+import * as queueImport from './queue/import.ts'
+import * as merge from './queue/merge.ts'
+import * as processingLock from './queue/processing-lock.ts'
+import * as queueRead from './queue/read.ts'
+import * as queueSubmit from './queue/submit.ts'
+import * as horizon from './recovery/horizon.ts'
+import * as reclaimStale from './recovery/reclaim-stale.ts'
+import * as recovery from './recovery/recovery.ts'
+import * as retention from './recovery/retention.ts'
+import * as recoveryStats from './recovery/stats.ts'
+import * as recoverySurvey from './recovery/survey.ts'
+import * as progress from './run/control.ts'
+import * as progressRead from './run/read.ts'
+import * as progressRecord from './run/record.ts'
+import * as stateHistory from './state/history.ts'
+import * as state from './state/state.ts'
+import * as stateUpdate from './state/update.ts'
+import * as clock from './store/clock.ts'
+import * as store from './store/store.ts'
+import * as taskClaim from './task/claim.ts'
+import * as taskCleanup from './task/cleanup.ts'
+import * as taskFinish from './task/finish.ts'
+import * as taskHint from './task/hint.ts'
+import * as taskRemove from './task/remove.ts'
+import * as taskSeek from './task/seek.ts'
+import * as task from './task/task.ts'
 
 const all = [
   queueDefine.defineWorkflow,
@@ -125,7 +125,7 @@ const all = [
   progressRead.get,
   progressRead.list,
   progressRead.outcomes,
-  progressRead.left,
+  progressRead.remaining,
   progressRead.shouldStop,
   merge.updateRebaseMetadata,
   merge.isFresh,
@@ -255,14 +255,14 @@ export type Execute = <Name extends OperationName>(
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))
 
 /** What a command brings along beside its input: fresh ids and a random number, made where it is made. */
-export function chanceFor(
+export function entropyFor(
   operation: string,
   input: unknown,
   source: { id(): string; random(): number },
-): Command['chance'] {
+): Command['entropy'] {
   // The input was not checked yet, and may be anything.
   const wanted = operations.get(operation)?.freshIds?.(Object(input)) ?? 0
   const ids: string[] = []
-  while (ids.length < Math.min(wanted, batchMax)) ids.push(source.id())
+  while (ids.length < Math.min(wanted, maxBatch)) ids.push(source.id())
   return { ids, random: source.random() }
 }

@@ -27,7 +27,7 @@ export const itemView = lazily(() =>
     queue: z.string(),
     workflow: z.string(),
     state: z.string(),
-    standing: z.enum(['ready', 'suspect', 'waiting', 'held', 'closed']),
+    phase: z.enum(['ready', 'suspect', 'waiting', 'held', 'closed']),
     priority: z.number(),
     key: z.string().nullable(),
     dedupeKey: z.string().nullable(),
@@ -41,13 +41,13 @@ export const itemView = lazily(() =>
     offeredTo: z.string().nullable(),
     attempts: z.number(),
     failures: z.number(),
-    crashes: z.number().describe('Crashes of its own since its last new progress.'),
-    exposures: z.number().describe('How often it was lost along with other items since then.'),
+    crashes: z.number().describe('Crashes blamed on it since its last new progress.'),
+    exposures: z.number().describe('How often it was lost together with other items since then.'),
     suspectedAt: z
       .number()
       .nullable()
-      .describe('Since when it may be what kills its holders; each process takes one such item at a time.'),
-    attemptsMax: z.number(),
+      .describe('Suspected of killing its holders since; each process takes one such item at a time.'),
+    maxAttempts: z.number(),
     quarantine: z.object({ at: z.number(), reason: z.string().nullable() }).nullable(),
     cancelRequestedAt: z.number().nullable(),
     submittedBy: z.string().nullable(),
@@ -55,7 +55,7 @@ export const itemView = lazily(() =>
     startedAt: z.number().nullable(),
     stateChangedAt: z.number(),
     closedAt: z.number().nullable(),
-    outcome: z.enum(['well', 'badly']).nullable(),
+    outcome: z.enum(['succeeded', 'failed']).nullable(),
     previousState: z.string().nullable(),
     version: z.number(),
     /** Who works on it now; null also when the lease has lapsed. */
@@ -81,13 +81,13 @@ export const itemView = lazily(() =>
 export type ItemView = OutputOf<typeof itemView>
 
 export function viewItem(item: Item, now: number): ItemView {
-  const held = item.standing === 'held'
+  const held = item.phase === 'held'
   return {
     id: item.id,
     queue: item.queue,
     workflow: item.workflow,
     state: item.state,
-    standing: item.standing,
+    phase: item.phase,
     priority: item.priority,
     key: item.key,
     dedupeKey: item.dedupeKey,
@@ -103,7 +103,7 @@ export function viewItem(item: Item, now: number): ItemView {
     crashes: item.crashes,
     exposures: item.exposures,
     suspectedAt: item.suspectedAt,
-    attemptsMax: item.attemptsMax,
+    maxAttempts: item.maxAttempts,
     quarantine:
       item.quarantinedAt === null ? null : { at: item.quarantinedAt, reason: item.quarantineReason },
     cancelRequestedAt: item.cancelRequestedAt,

@@ -239,7 +239,7 @@ forEachEngine((engine) => {
 
     const second = await q.acquireProcessingLock({ agent: 'worker-2', reason: 'nightly' })
 
-    if (first.outcome !== 'claimed' || second.outcome !== 'claimed') expect.fail('both were to be granted')
+    if (first.outcome !== 'acquired' || second.outcome !== 'acquired') expect.fail('both were to be granted')
     expect(second.lock.lease.token).toBeGreaterThan(first.lock.lease.token)
     expect(second.lock).toMatchObject({ holder: 'worker-2', reason: 'nightly' })
     for await (const event of hf.events()) {
@@ -394,7 +394,7 @@ forEachEngine((engine) => {
       ...Array.from({ length: 5 }, (_, worker) => other.next({ agent: `worker-${worker}` })),
     ])
 
-    const { items } = await q.list({ standing: 'ready' })
+    const { items } = await q.list({ phase: 'ready' })
     const positions = await Promise.all(items.map(({ id }) => q.position(id)))
     expect(positions).toEqual(items.map((_, index) => index + 1))
     expect(await q.peek()).toEqual(items[0])

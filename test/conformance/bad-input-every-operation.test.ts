@@ -185,11 +185,11 @@ async function furnish({ hf, store, env }: Opened): Promise<Furnished> {
     hf.locks.acquireLock('press', { run: 'run-1' }),
     hf.messages.sendWithAck('bob', { content: 'hello' }),
   ])
-  if (press.outcome !== 'claimed') expect.fail('the lock is free')
+  if (press.outcome !== 'acquired') expect.fail('the lock is free')
   await Promise.all([
     jobs.add(null, { key: 'ready' }),
     hf.tasks.addTask('two', { key: 'T-2' }),
-    hf.execute('progress.start', { run: 'run-1', lock: 'press', token: press.lock.lease.token }),
+    hf.execute('runs.start', { run: 'run-1', lock: 'press', token: press.lock.lease.token }),
   ])
   // A lapsed lease that was taken back, so that there is a history of recoveries.
   await jobs.add(null, { key: 'lost', priority: 0 })
@@ -247,6 +247,6 @@ const ownWorkflow = {
   states: {
     new: { claimTo: 'busy', moves: ['done'] },
     busy: { held: true, lostTo: 'new', moves: ['done'], completeTo: 'done' },
-    done: { closed: 'well', moves: [] },
+    done: { closed: 'succeeded', moves: [] },
   },
 }

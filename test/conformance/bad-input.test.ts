@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       const many = await refusalCode(() => q.addMany([{ payload: 1 }, { payload: `${most}x` }]))
 
       expect(item.payload).toBe(most)
-      expect(refused).toMatchObject({ code: 'INVALID', facts: { bytes: 262_145, bytesMax: 262_144 } })
+      expect(refused).toMatchObject({ code: 'INVALID', facts: { bytes: 262_145, maxBytes: 262_144 } })
       expect(many).toBe('INVALID')
       expect(await q.stats()).toMatchObject({ total: 1 })
     })
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       const refused = await refusal(() => q.add(`${most}é`))
 
       expect(item.payload).toBe(most)
-      expect(refused).toMatchObject({ code: 'INVALID', facts: { bytes: 262_146, bytesMax: 262_144 } })
+      expect(refused).toMatchObject({ code: 'INVALID', facts: { bytes: 262_146, maxBytes: 262_144 } })
     })
 
     test('of two hundred levels is kept, and of more refused: no engine could read it for certain', async () => {
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       await q.add(text)
       const refused = await refusal(() => q.add(levels(201)))
 
-      expect(refused).toMatchObject({ code: 'INVALID', facts: { depthMax: 200 } })
+      expect(refused).toMatchObject({ code: 'INVALID', facts: { maxDepth: 200 } })
       const { items } = await q.list()
       expect(items.map(({ payload }) => payload)).toEqual([levels(200), text])
     })
@@ -332,13 +332,13 @@ forEachEngine((engine) => {
     const state = { moves: [] }
 
     test.each([
-      { fault: 'no claimable state', states: { new: state, done: { ...state, closed: 'well' } } },
+      { fault: 'no claimable state', states: { new: state, done: { ...state, closed: 'succeeded' } } },
       {
         fault: 'a held state that could never heal',
         states: {
           new: { claimTo: 'busy', moves: [] },
           busy: { held: true, moves: ['done'] },
-          done: { ...state, closed: 'well' },
+          done: { ...state, closed: 'succeeded' },
         },
       },
       {
@@ -346,7 +346,7 @@ forEachEngine((engine) => {
         states: {
           new: { claimTo: 'busy', moves: ['nowhere'] },
           busy: { held: true, lostTo: 'new', moves: ['done'] },
-          done: { ...state, closed: 'well' },
+          done: { ...state, closed: 'succeeded' },
         },
       },
     ])('with $fault is refused when it is defined', async ({ states }) => {
@@ -373,7 +373,7 @@ forEachEngine((engine) => {
       const q = hf.queue('other', { workflow: 'late' })
       const early = await refusalCode(() => q.add(null))
       const busy = { held: true, lostTo: 'new', moves: ['done'], completeTo: 'done' }
-      const states = { new: { claimTo: 'busy', moves: [] }, busy, done: { moves: [], closed: 'well' } }
+      const states = { new: { claimTo: 'busy', moves: [] }, busy, done: { moves: [], closed: 'succeeded' } }
       await hf.execute('workflow.define', { workflow: { name: 'late', initial: 'new', states } })
 
       const { item } = await q.add(null)
@@ -401,8 +401,8 @@ forEachEngine((engine) => {
               failRetryableTo: 'open',
             },
             deciding: { held: true, lostTo: 'open', moves: ['approved'], completeTo: 'approved' },
-            approved: { closed: 'well', moves: [] },
-            dropped: { closed: 'badly', moves: [] },
+            approved: { closed: 'succeeded', moves: [] },
+            dropped: { closed: 'failed', moves: [] },
           },
         },
       })
@@ -415,7 +415,7 @@ forEachEngine((engine) => {
 
       const done = await q.complete(item.id, { agent: 'worker-2' })
 
-      expect(done).toMatchObject({ state: 'approved', outcome: 'well', attempts: 2, crashes: 1 })
+      expect(done).toMatchObject({ state: 'approved', outcome: 'succeeded', attempts: 2, crashes: 1 })
     })
   })
 

@@ -47,13 +47,13 @@ forEachEngine((engine) => {
       expect(await refusalCode(() => hf.locks.runBatch('run', items as never, () => {}))).toBe('INVALID')
 
     expect((await hf.locks.list()).locks).toEqual([])
-    expect(await hf.locks.progress.get('run')).toBeNull()
+    expect(await hf.runs.get('run')).toBeNull()
   })
 
-  test.each([0, -1, 1.5, Number.NaN, '5'])('updateWithRetry does not try %s times', async (attemptsMax) => {
+  test.each([0, -1, 1.5, Number.NaN, '5'])('updateWithRetry does not try %s times', async (maxAttempts) => {
     const { hf } = await engine.open({ agent: 'ada' })
     await hf.tasks.addTask('print', { key: 'T-1' })
-    const options = { attemptsMax: attemptsMax as number }
+    const options = { maxAttempts: maxAttempts as number }
 
     expect(await refusalCode(() => hf.tasks.updateWithRetry('T-1', () => null, options))).toBe('INVALID')
   })
@@ -80,8 +80,8 @@ forEachEngine((engine) => {
 
   test.each([
     ['null', null],
-    ['a Map', new Map([['attemptsMax', 1]])],
-    ['a promise that was not awaited', Promise.resolve({ attemptsMax: 1 })],
+    ['a Map', new Map([['maxAttempts', 1]])],
+    ['a promise that was not awaited', Promise.resolve({ maxAttempts: 1 })],
   ])('options that are %s are refused, not left out [S5-19] [S5-35]', async (_, options) => {
     const { hf } = await engine.open({ agent: 'ada' })
 

@@ -16,7 +16,7 @@ forEachEngine((engine) => {
       const report = await hf.locks.runBatch(
         'c1',
         items,
-        async () => void totals.push((await hf.locks.progress.get('c1'))?.total),
+        async () => void totals.push((await hf.runs.get('c1'))?.total),
         { ...options, keyOf: ({ id }) => `item-${id}` },
       )
 
@@ -91,10 +91,10 @@ forEachEngine((engine) => {
   test('what is left of some keys names each once [L13]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     await take(hf, 'global', { run: 'r' })
-    await hf.locks.progress.start('r')
-    await hf.locks.progress.record('r', { outcomes: [{ key: 'b', outcome: 'done' }] })
+    await hf.runs.start('r')
+    await hf.runs.record('r', { outcomes: [{ key: 'b', outcome: 'done' }] })
 
-    expect(await hf.locks.progress.left('r', ['a', 'b', 'a', 'c'])).toEqual(['a', 'c'])
+    expect(await hf.runs.remaining('r', ['a', 'b', 'a', 'c'])).toEqual(['a', 'c'])
   })
 })
 

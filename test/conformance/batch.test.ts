@@ -28,7 +28,7 @@ forEachEngine((engine) => {
       progress: { done: 6, failed: 1, skipped: 1, total: 8 },
     })
     expect(worked.toSorted()).toEqual(letters)
-    expect((await hf.locks.progress.outcomes('c1', { outcome: 'failed' })).outcomes).toMatchObject([
+    expect((await hf.runs.outcomes('c1', { outcome: 'failed' })).outcomes).toMatchObject([
       { key: 'b', error: 'no luck' },
     ])
     expect(await hf.locks.isAnyLocked()).toBe(false)
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
     const report = await hf.locks.runBatch('c1', letters, () => expect.fail('it worked'))
 
     expect(report).toMatchObject({ outcome: 'held', holder: 'bob' })
-    expect(await hf.locks.progress.get('c1')).toBeNull()
+    expect(await hf.runs.get('c1')).toBeNull()
   })
 
   test('never works on more items at once than allowed, by default so many as their number says [L13]', async () => {
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
       letters,
       async (item) => {
         worked.push(item)
-        if (item === 'c') await operator.locks.progress.pause('c1', { reason: 'lunch' })
+        if (item === 'c') await operator.runs.pause('c1', { reason: 'lunch' })
       },
       { concurrency: 1, gapMs: 0 },
     )
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
     await env.advance(0)
     await successor.locks.forceRelease('global', { reason: 'it hangs' })
     await take(successor, 'global', { run: 'c1' })
-    await successor.locks.progress.resume('c1')
+    await successor.runs.resume('c1')
 
     await env.advance(1_000)
     letGo()
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
 
     expect(worked).toEqual(['a'])
     expect(report).toMatchObject({ progress: { status: 'running', done: 0 } })
-    expect(await successor.locks.progress.get('c1')).toMatchObject({ status: 'running', done: 0 })
+    expect(await successor.runs.get('c1')).toMatchObject({ status: 'running', done: 0 })
     expect(await successor.locks.isLockedBy('global', { agent: 'bob' })).toBe(true)
   })
 
@@ -257,7 +257,7 @@ forEachEngine((engine) => {
       const { hf } = await engine.open({ agent: 'ada' })
       const { closed, options } = closing()
       const pauseAtB = async (item: string) => {
-        if (item === 'b') await hf.locks.progress.pause('c1')
+        if (item === 'b') await hf.runs.pause('c1')
       }
       await hf.locks.runBatch('c1', letters, pauseAtB, { ...options, concurrency: 1 })
 
@@ -327,8 +327,8 @@ forEachEngine((engine) => {
       const retention = { itemsMs: 30 * 60_000 }
       const { hf, env } = await engine.open({ agent: 'ada', recovery: false, retention })
       await take(hf, 'global', { run: 'counted' })
-      await hf.locks.progress.start('counted', { total: 2 })
-      await hf.locks.progress.record('counted', { done: 2 })
+      await hf.runs.start('counted', { total: 2 })
+      await hf.runs.record('counted', { done: 2 })
       await hf.locks.releaseLock('global')
       await hf.locks.runBatch('old', ['a', 'b'], () => {}, quick)
       const fail = () => expect.fail('it worked')
@@ -354,8 +354,8 @@ forEachEngine((engine) => {
       letters,
       async (item) => {
         worked.push(item)
-        if (item === 'b') await hf.locks.progress.pause('c1')
-        if (item === 'b') await hf.locks.progress.remove('c1')
+        if (item === 'b') await hf.runs.pause('c1')
+        if (item === 'b') await hf.runs.remove('c1')
       },
       { concurrency: 1, gapMs: 0 },
     )
@@ -403,7 +403,7 @@ forEachEngine((engine) => {
       }
     }
 
-    const report = await hf.locks.runBatch('c1', source(), () => hf.locks.progress.pause('c1'), {
+    const report = await hf.locks.runBatch('c1', source(), () => hf.runs.pause('c1'), {
       gapMs: 0,
       concurrency: 1,
     })

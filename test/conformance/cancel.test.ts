@@ -127,7 +127,7 @@ forEachEngine((engine) => {
 
     await env.advance(10_000)
 
-    expect(await q.get(item.id)).toMatchObject({ state: 'cancelled', standing: 'closed' })
+    expect(await q.get(item.id)).toMatchObject({ state: 'cancelled', phase: 'closed' })
   })
 
   test('removing a held item needs force, which ends its lease and tells its holder [Q26]', async () => {

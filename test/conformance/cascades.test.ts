@@ -17,7 +17,7 @@ const workflow: Workflow = {
   states: {
     open: { claimTo: 'taken', moves: ['done'] },
     taken: { held: true, lostTo: 'open', moves: ['done'], completeTo: 'done' },
-    done: { closed: 'well', moves: [] },
+    done: { closed: 'succeeded', moves: [] },
   },
 }
 
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
 
     const { tasks, items, texts, positions } = await look
     expect(tasks.filter(({ waitingFor }) => waitingFor.length > 0)).toEqual([])
-    expect(items.filter(({ standing }) => standing === 'waiting')).toEqual([])
+    expect(items.filter(({ phase }) => phase === 'waiting')).toEqual([])
     expect(texts.filter((why) => why.includes('waits'))).toEqual([])
     expect(positions).not.toContain(null)
   })
@@ -97,12 +97,12 @@ forEachEngine((engine) => {
     const { id: other } = await hf.tasks.addTask('other', { priority: 9 })
     await hf.tasks.addTask('also waits for the other', { dependsOn: [gate, other] })
 
-    const look = afterCommit(() => hf.queue('tasks').list({ standing: 'ready', limit: 500 }))
+    const look = afterCommit(() => hf.queue('tasks').list({ phase: 'ready', limit: 500 }))
     await hf.tasks.completeTask(gate)
 
     const { items, next } = await look
     expect(items).toHaveLength(2 * freedAtOnce + 20 + 1)
-    expect(items.map(({ standing }) => standing)).not.toContain('waiting')
+    expect(items.map(({ phase }) => phase)).not.toContain('waiting')
     expect(items.at(-1)).toMatchObject({ id: other })
     expect(next).toBeNull()
   })
@@ -121,7 +121,7 @@ forEachEngine((engine) => {
     await hf.tasks.completeTask(gate)
 
     expect(await claims).toEqual((await claims).map(() => expect.objectContaining({ outcome: 'claimed' })))
-    expect(await hf.queue('tasks').get(String(keys.at(-1)))).toMatchObject({ standing: 'held', version: 3 })
+    expect(await hf.queue('tasks').get(String(keys.at(-1)))).toMatchObject({ phase: 'held', version: 3 })
   })
 })
 
@@ -146,7 +146,7 @@ async function seenBy(hf: Holdfast, keys: readonly string[]) {
   const tasks = hf.queue('tasks')
   const [listed, page, texts, items, positions] = await Promise.all([
     hf.tasks.listTasks({ status: 'Todo', limit: 500 }),
-    tasks.list({ standing: 'waiting', limit: 500 }),
+    tasks.list({ phase: 'waiting', limit: 500 }),
     Promise.all(keys.map(async (key) => (await hf.fleet.explain(key)).why)),
     Promise.all(keys.map((key) => tasks.get(key))),
     Promise.all(keys.map((key) => tasks.position(key))),
@@ -198,6 +198,6 @@ async function addBehind(hf: Holdfast, blocker: string, count: number): Promise<
 }
 
 async function waiting(hf: Holdfast): Promise<string[]> {
-  const { items } = await hf.queue('jobs').list({ standing: 'waiting', limit: 500 })
+  const { items } = await hf.queue('jobs').list({ phase: 'waiting', limit: 500 })
   return items.map(({ id }) => id)
 }

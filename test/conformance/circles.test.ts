@@ -60,7 +60,7 @@ forEachEngine((engine) => {
     const { hf } = await engine.openInRealTime({ background: false, recovery: false })
     const hub = await hf.tasks.addTask('hub')
     const goal = await addGoal(hf)
-    const [last] = (await addBehind(hf, Array<readonly string[]>(walkedMax).fill([hub.id]))).slice(-1)
+    const [last] = (await addBehind(hf, Array<readonly string[]>(maxWalked).fill([hub.id]))).slice(-1)
     const early = await hf.tasks.addTask('early')
 
     const free = await hf.tasks.updateTask(hub.id, { dependsOn: [early.id] })
@@ -69,16 +69,16 @@ forEachEngine((engine) => {
 
     expect(free.waitingFor).toEqual([early.id])
     expect(circle).toMatchObject({ code: 'INVALID', facts: { item: hub.id } })
-    expect(far).toMatchObject({ code: 'INVALID', facts: { walkedMax } })
+    expect(far).toMatchObject({ code: 'INVALID', facts: { maxWalked } })
   })
 })
 
 /** Items walked in each direction. */
-const walkedMax = 1_000
+const maxWalked = 1_000
 
 /** A task that waits, through others, for as many as are walked. */
 async function addGoal(hf: Holdfast): Promise<string> {
-  const first = await addBehind(hf, Array<readonly string[]>(walkedMax).fill([]))
+  const first = await addBehind(hf, Array<readonly string[]>(maxWalked).fill([]))
   const between = Array.from({ length: 10 }, (_, tenth) => first.slice(tenth * 100, tenth * 100 + 100))
   const [goal] = await addBehind(hf, [await addBehind(hf, between)])
   return goal as string

@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       await closing.close()
 
       const after = await present(hf.queue('jobs').get(item.id))
-      expect(after).toMatchObject({ standing: 'ready', failures: 0, crashes: 0, error: null })
+      expect(after).toMatchObject({ phase: 'ready', failures: 0, crashes: 0, error: null })
     })
 
     test('lets a handler that is being drained take a free lock [S5b-2]', async () => {
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       goOn()
       await closed
 
-      expect(await hf.queue('jobs').get(item.id)).toMatchObject({ state: 'done', result: 'claimed' })
+      expect(await hf.queue('jobs').get(item.id)).toMatchObject({ state: 'done', result: 'acquired' })
       expect((await hf.locks.list()).locks).toEqual([])
     })
   })
@@ -163,7 +163,7 @@ forEachEngine((engine) => {
       expect(stats).toMatchObject({ entriesReclaimed: 1, locksCleaned: 1 })
       expect(done).toMatchObject({ entriesReclaimed: 1, locksCleaned: 1 })
       expect(await hf.queue('jobs').get(item.id)).toMatchObject({
-        standing: 'ready',
+        phase: 'ready',
         crashes: 0,
         exposures: 0,
       })
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       }
 
       expect(await hf.queue('jobs').get(item.id)).toMatchObject({
-        standing: 'ready',
+        phase: 'ready',
         crashes: 0,
         attempts: 3,
       })

@@ -16,7 +16,7 @@ forEachEngine((engine) => {
 
     const items = await fleet.items(ids)
     expect(items).toMatchObject(
-      ids.map(() => ({ standing: 'ready', crashes: 0, exposures: 1, suspectedAt: null })),
+      ids.map(() => ({ phase: 'ready', crashes: 0, exposures: 1, suspectedAt: null })),
     )
     expect((await fleet.hf.queue('jobs').events(ids[0] as string)).at(-1)).toMatchObject({
       kind: 'item.reclaimed',
@@ -30,7 +30,7 @@ forEachEngine((engine) => {
 
     await fleet.crashHolding(1)
 
-    expect(await fleet.items(ids)).toMatchObject([{ standing: 'ready', crashes: 1, exposures: 0 }])
+    expect(await fleet.items(ids)).toMatchObject([{ phase: 'ready', crashes: 1, exposures: 0 }])
   })
 
   test('two handles of one process are one process: what each held alone was not alone [S5-1]', async () => {
@@ -71,10 +71,10 @@ forEachEngine((engine) => {
     const between = await fleet.items(ids)
     await fleet.env.advance(60_000)
 
-    expect(between).toMatchObject([{ standing: 'ready', exposures: 1 }, { standing: 'held' }])
+    expect(between).toMatchObject([{ phase: 'ready', exposures: 1 }, { phase: 'held' }])
     expect(await fleet.items(ids)).toMatchObject([
-      { standing: 'ready', crashes: 0, exposures: 1 },
-      { standing: 'ready', crashes: 0, exposures: 1 },
+      { phase: 'ready', crashes: 0, exposures: 1 },
+      { phase: 'ready', crashes: 0, exposures: 1 },
     ])
   })
 
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
     for (const { id } of tasks) await rescuer.tasks.claimTaskForAgent(id)
 
     const items = await Promise.all(tasks.map(({ id }) => rescuer.queue('tasks').get(id)))
-    expect(items).toMatchObject(tasks.map(() => ({ standing: 'held', crashes: 0, exposures: 1 })))
+    expect(items).toMatchObject(tasks.map(() => ({ phase: 'held', crashes: 0, exposures: 1 })))
   })
 
   test('what a process that ended in good order still held is blamed for nothing [S5-1]', async () => {
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
     await fleet.hf.execute('instance.end', { id: own as string, reason: 'closed' }, { agent: 'worker' })
     await fleet.env.advance(61_000)
 
-    expect(await fleet.items(ids)).toMatchObject([{ standing: 'ready', crashes: 0, exposures: 0 }])
+    expect(await fleet.items(ids)).toMatchObject([{ phase: 'ready', crashes: 0, exposures: 0 }])
   })
 
   test('an item exposed twice is a suspect; a process takes one of these at a time, beside other work [S5-1]', async () => {
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
   test('claims asked together, from two queues and by two handles, get a process one suspect [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     await fleet.add(2)
-    await fleet.hf.queue('others', { crashesMax: 3 }).add('other')
+    await fleet.hf.queue('others', { maxCrashes: 3 }).add('other')
     for (let crash = 0; crash < 2; crash++) {
       const worker = await fleet.openWorker()
       await worker.queue('jobs').claimMany(2)
@@ -221,7 +221,7 @@ forEachEngine((engine) => {
 
     await fleet.crashHolding(5)
 
-    expect(await fleet.items([poison as string])).toMatchObject([{ standing: 'suspect', crashes: 1 }])
+    expect(await fleet.items([poison as string])).toMatchObject([{ phase: 'suspect', crashes: 1 }])
     expect(await fleet.items(fresh)).toMatchObject(fresh.map(() => ({ crashes: 0, exposures: 1 })))
     expect(await fleet.items(others)).toMatchObject(others.map(() => ({ crashes: 0, exposures: 2 })))
   })
@@ -249,7 +249,7 @@ forEachEngine((engine) => {
     await fleet.crashHolding(2)
     await fleet.crashHolding(2)
 
-    const { items } = await fleet.hf.queue('jobs').list({ standing: 'suspect' })
+    const { items } = await fleet.hf.queue('jobs').list({ phase: 'suspect' })
     const explained = await fleet.hf.fleet.explain(ids[0] as string)
 
     expect(items.map(({ id }) => id)).toEqual(ids)
@@ -279,9 +279,9 @@ forEachEngine((engine) => {
     await fleet.env.advance(5_001)
     await crashAfter('half done')
 
-    expect(second).toMatchObject({ crashes: 2, standing: 'waiting', runAt: expect.any(Number) })
+    expect(second).toMatchObject({ crashes: 2, phase: 'waiting', runAt: expect.any(Number) })
     expect(claim.outcome).toBe('empty')
-    expect(await fleet.items([id])).toMatchObject([{ crashes: 1, standing: 'ready', quarantine: null }])
+    expect(await fleet.items([id])).toMatchObject([{ crashes: 1, phase: 'ready', quarantine: null }])
   })
 })
 
@@ -303,7 +303,7 @@ interface Fleet {
 async function openFleet({ env, store }: Opened): Promise<Fleet> {
   const host = machine(env)
   const hf = await store.open({ agent: 'healer', environment: host.process(1) })
-  const queue = hf.queue('jobs', { crashesMax: 3 })
+  const queue = hf.queue('jobs', { maxCrashes: 3 })
   let pid = workerPid
   const fleet: Fleet = {
     hf,

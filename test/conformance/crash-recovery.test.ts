@@ -28,7 +28,7 @@ forEachEngine((engine) => {
       expect(reclaimed).toBe(1)
       expect(await q.get('w1')).toMatchObject({
         state: 'pending',
-        standing: 'ready',
+        phase: 'ready',
         startedAt: null,
         holder: null,
         lease: null,

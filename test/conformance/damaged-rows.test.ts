@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     const report = await watcher.recovery.detectAndRecoverStale()
 
     expect(report.ids).toEqual([sound.id])
-    expect((await jobs.get(sound.id))?.standing).toBe('ready')
+    expect((await jobs.get(sound.id))?.phase).toBe('ready')
   })
 
   test('reports, warnings and handing over go on beside a damaged item', async () => {
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
     const environment = { ...machine(env).process(7), reached: count }
     const hf = await store.open({ agent: 'ada', background: false, environment })
     const reserved = await hf.locks.reserve(['src/**'], { leaseMs: 1_000 })
-    expect(reserved.outcome).toBe('claimed')
+    expect(reserved.outcome).toBe('acquired')
     const [held] = (await hf.locks.list()).locks
     await store.damage.garblePatterns(String(held?.name))
     await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])

@@ -16,7 +16,7 @@ forEachEngine((engine) => {
       await env.advance(1)
       const inTime = await claimed(q.next({ agent: 'worker-1' }))
 
-      expect(item).toMatchObject({ standing: 'waiting', runAt })
+      expect(item).toMatchObject({ phase: 'waiting', runAt })
       expect(position).toBeNull()
       expect(early).toEqual([
         { outcome: 'empty', nextDueAt: runAt },
@@ -32,10 +32,10 @@ forEachEngine((engine) => {
       const merges = hf.queue('merges', { workflow: 'merge' })
       const { ids } = await q.addMany([{ payload: 1, delayMs }, { payload: 2 }])
 
-      expect((await q.add('later', { delayMs })).item).toMatchObject({ standing: 'waiting', runAt })
-      expect(await q.get(ids[0] as string)).toMatchObject({ standing: 'waiting', runAt })
-      expect(await q.get(ids[1] as string)).toMatchObject({ standing: 'ready', runAt: null })
-      expect((await q.add('now', { delayMs: 0 })).item).toMatchObject({ standing: 'ready', runAt: null })
+      expect((await q.add('later', { delayMs })).item).toMatchObject({ phase: 'waiting', runAt })
+      expect(await q.get(ids[0] as string)).toMatchObject({ phase: 'waiting', runAt })
+      expect(await q.get(ids[1] as string)).toMatchObject({ phase: 'ready', runAt: null })
+      expect((await q.add('now', { delayMs: 0 })).item).toMatchObject({ phase: 'ready', runAt: null })
       const first = await merges.submit('w1', { headSha: 'abcd', delayMs })
       const again = await merges.submit('w1', { headSha: 'abcd', delayMs: 2 * delayMs })
       expect([first.item.runAt, again.item.runAt]).toEqual([runAt, runAt + delayMs])
@@ -58,7 +58,7 @@ forEachEngine((engine) => {
 
       const { item, position } = await q.add(null, { runAt: env.now() - 1 })
 
-      expect(item).toMatchObject({ standing: 'ready', runAt: null })
+      expect(item).toMatchObject({ phase: 'ready', runAt: null })
       expect(position).toBe(1)
     })
 
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
 
       expect(failed).toMatchObject({
         state: 'pending',
-        standing: 'waiting',
+        phase: 'waiting',
         failures: 1,
         error: { message: 'flaky', code: 'E_NET', retryable: true },
         closedAt: null,
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
 
     test('waits longer each time, within half and whole of a doubling step [Q19]', async () => {
       const { hf, env } = await engine.open()
-      const q = hf.queue('jobs', { attemptsMax: 6 })
+      const q = hf.queue('jobs', { maxAttempts: 6 })
       await q.add(null)
       const waits: number[] = []
       for (let attempt = 1; attempt <= 4; attempt++) {
@@ -207,18 +207,18 @@ forEachEngine((engine) => {
       const fail = (ms: number) => q.fail(item.id, 'no', { backoff: { baseMs: ms, factor: 10, maxMs: ms } })
 
       const code = await refusalCode(() => fail(Number.MAX_SAFE_INTEGER))
-      const { standing } = await present(q.get(item.id))
+      const { phase } = await present(q.get(item.id))
       const { runAt } = await fail(year)
 
-      expect([code, standing]).toEqual(['INVALID', 'held'])
+      expect([code, phase]).toEqual(['INVALID', 'held'])
       expect(new Date(runAt ?? Number.NaN).getFullYear()).toBeLessThan(2100)
     })
 
     test('ends failed at its last attempt, which the queue or the item may set [Q19]', async () => {
       const { hf, env } = await engine.open()
-      const q = hf.queue('jobs', { attemptsMax: 2 })
+      const q = hf.queue('jobs', { maxAttempts: 2 })
       const byQueue = (await q.add(null)).item.id
-      const byItem = (await q.add(null, { attemptsMax: 1, priority: 9 })).item.id
+      const byItem = (await q.add(null, { maxAttempts: 1, priority: 9 })).item.id
 
       const states = []
       for (const _ of [1, 2]) {
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
         ['byQueue', 'failed'],
       ])
       expect(await q.get(byQueue)).toMatchObject({
-        outcome: 'badly',
+        outcome: 'failed',
         closedAt: expect.any(Number),
         failures: 2,
       })
@@ -260,7 +260,7 @@ forEachEngine((engine) => {
 
       const retried = await q.retry(item.id, { reason: 'mended' })
 
-      expect(retried).toMatchObject({ state: 'pending', standing: 'ready', failures: 0, error: null })
+      expect(retried).toMatchObject({ state: 'pending', phase: 'ready', failures: 0, error: null })
       expect((await q.events(item.id)).at(-1)).toMatchObject({
         kind: 'item.retried',
         detail: { reason: 'mended' },

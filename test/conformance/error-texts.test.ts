@@ -31,7 +31,7 @@ forEachEngine((engine) => {
   test.each([odd, longUpTo(10_000)])('a handler that fails with odd words fails its item', async (words) => {
     const { hf, env } = await engine.open({ agent: 'ada' })
     const q = hf.queue('jobs')
-    const { item } = await q.add(null, { attemptsMax: 1 })
+    const { item } = await q.add(null, { maxAttempts: 1 })
 
     hf.work(q, () => {
       throw Object.assign(new Error(words), { code: odd })
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
     const report = await hf.locks.runBatch('c1', ['a', 'b'], handler, { gapMs: 0 })
 
     expect(report).toMatchObject({ outcome: 'completed', progress: { done: 1, failed: 1 } })
-    const { outcomes } = await hf.locks.progress.outcomes('c1', { outcome: 'failed' })
+    const { outcomes } = await hf.runs.outcomes('c1', { outcome: 'failed' })
     expect(outcomes[0]?.error?.slice(0, 100)).toBe(words === odd ? mended : 'x'.repeat(100))
   })
 
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
 
     await hf.locks.runBatch('c1', items(), () => {}, { gapMs: 0 }).catch(() => {})
 
-    expect(await hf.locks.progress.get('c1')).toMatchObject({
+    expect(await hf.runs.get('c1')).toMatchObject({
       status: 'paused',
       pauseReason: expect.stringContaining(mended),
     })

@@ -167,15 +167,7 @@ forEachEngine((engine) => {
       const { payload, result, lease, ...fields } = item
       const row = replica.get(`item:${item.id}`)
       expect(JSON.parse(String(row?.payload))).toEqual(payload)
-      for (const field of [
-        'state',
-        'standing',
-        'priority',
-        'version',
-        'token',
-        'attempts',
-        'failures',
-      ] as const)
+      for (const field of ['state', 'phase', 'priority', 'version', 'token', 'attempts', 'failures'] as const)
         expect(row?.[field]).toEqual(fields[field])
       expect(row?.agent ?? null).toBe(lease?.agent ?? null)
     }

@@ -53,7 +53,7 @@ forEachEngine((engine) => {
 
     test('tells of quarantine, dead letters, crashing agents and work nobody claims', async () => {
       const { hf, env } = await engine.open({ agent: 'ada', background: false })
-      await hf.queue('fragile', { crashesMax: 3 }).define()
+      await hf.queue('fragile', { maxCrashes: 3 }).define()
       await hf.queue('fragile').add(1)
       for (let crash = 0; crash < 3; crash++) {
         await env.advance(30_000)
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
       const { hf } = await engine.open({ agent: 'ada' })
       const { item } = await hf.queue('builds').add(1, { key: 'main' })
       await hf.locks.acquireLock('deploy', { run: 'spring' })
-      await hf.locks.progress.start('spring', { lock: 'deploy' })
+      await hf.runs.start('spring', { lock: 'deploy' })
       await hf.messages.register('bob')
       const { message } = await hf.messages.sendWithAck('bob', { content: 1 })
 
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
       await hf.queue('merges').submit('y', { headSha: 'abcd' })
       await hf.queue('merges').next({ agent: 'bob' })
       await hf.locks.acquireLock('deploy', { run: 'spring', reason: 'release' })
-      await hf.locks.progress.start('spring', { lock: 'deploy', total: 3 })
+      await hf.runs.start('spring', { lock: 'deploy', total: 3 })
       await hf.messages.register('bob')
       const { message } = await hf.messages.sendWithAck('bob', { content: 1 })
 

@@ -126,7 +126,7 @@ forEachEngine((engine) => {
       await letGo()
       await env.advance(leaseMs / 2)
 
-      expect(await hf.queue('q').get(before.item.id)).not.toMatchObject({ standing: 'held' })
+      expect(await hf.queue('q').get(before.item.id)).not.toMatchObject({ phase: 'held' })
     })
 
     test('whose completion is refused stays with its holder and is renewed [S5b-16]', async () => {

@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     const tokens: number[] = []
     for (const name of ['released', 'forced']) {
       const acquired = await hf.locks.acquireLock(name)
-      tokens.push(acquired.outcome === 'claimed' ? acquired.lock.lease.token : 0)
+      tokens.push(acquired.outcome === 'acquired' ? acquired.lock.lease.token : 0)
     }
     const [released = 0, forced = 0] = tokens
 

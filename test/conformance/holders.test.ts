@@ -43,10 +43,10 @@ const processingLockActs: Record<string, Act> = {
 }
 
 const runActs: Record<string, Act> = {
-  record: (hf, run, as) => hf.locks.progress.record(run, { ...as, done: 1 }),
-  fail: (hf, run, as) => hf.locks.progress.fail(run, { ...as, reason: 'no' }),
-  pause: (hf, run, as) => hf.locks.progress.pause(run, as),
-  resume: (hf, run, as) => hf.locks.progress.resume(run, { ...as, lock: 'press' }),
+  record: (hf, run, as) => hf.runs.record(run, { ...as, done: 1 }),
+  fail: (hf, run, as) => hf.runs.fail(run, { ...as, reason: 'no' }),
+  pause: (hf, run, as) => hf.runs.pause(run, as),
+  resume: (hf, run, as) => hf.runs.resume(run, { ...as, lock: 'press' }),
 }
 
 forEachEngine((engine) => {
@@ -125,8 +125,8 @@ forEachEngine((engine) => {
       const eve = await store.open({ agent: 'eve' })
       const { lock } = await take(hf, 'press', { run: 'r' })
       const as = { token: lock.lease.token }
-      await hf.locks.progress.start('r', { ...as, lock: 'press', total: 9 })
-      if (name === 'resume') await hf.locks.progress.pause('r')
+      await hf.runs.start('r', { ...as, lock: 'press', total: 9 })
+      if (name === 'resume') await hf.runs.pause('r')
 
       const refused = await refusal(() => act(eve, 'r', as))
 
@@ -140,8 +140,8 @@ forEachEngine((engine) => {
       const { lock } = await take(hf, 'press', { run: 'r' })
       const as = { token: lock.lease.token, lock: 'press' }
 
-      expect(await refusalCode(() => eve.locks.progress.start('r', as))).toBe('HELD')
-      expect(await eve.locks.progress.get('r')).toBeNull()
+      expect(await refusalCode(() => eve.runs.start('r', as))).toBe('HELD')
+      expect(await eve.runs.get('r')).toBeNull()
     })
 
     test('gets false for a release, which is audited [S5-15]', async () => {

@@ -35,7 +35,7 @@ const strange: readonly unknown[] = [
 ]
 
 const optionNames =
-  'agent token idempotencyKey instance renew signal waitMs leaseMs reason to from headSha testedAgainstSha maxAgeMs thresholdMs extraMs content priority key data payload result progress note labels total outcomes cursor keys run lock limit after states runAt everyMs concurrency kind fix since prefix schema expectedVersion attemptsMax pid'.split(
+  'agent token idempotencyKey instance renew signal waitMs leaseMs reason to from headSha testedAgainstSha maxAgeMs thresholdMs extraMs content priority key data payload result progress note labels total outcomes cursor keys run lock limit after states runAt everyMs concurrency kind fix since prefix schema expectedVersion maxAttempts pid'.split(
     ' ',
   )
 
@@ -95,8 +95,8 @@ forEachEngine((engine) => {
       Reflect.apply(hf.queue('q').updateRebaseMetadata, hf.queue('q'), ['w1']),
     'queue.fail': (hf) => Reflect.apply(hf.queue('q').fail, hf.queue('q'), ['w1']),
     'queue.failMerge': (hf) => Reflect.apply(hf.queue('q').failMerge, hf.queue('q'), ['w1']),
-    'progress.record': ({ locks }) => Reflect.apply(locks.progress.record, locks.progress, ['r']),
-    'progress.fail': ({ locks }) => Reflect.apply(locks.progress.fail, locks.progress, ['r']),
+    'runs.record': ({ runs }) => Reflect.apply(runs.record, runs, ['r']),
+    'runs.fail': ({ runs }) => Reflect.apply(runs.fail, runs, ['r']),
     'messages.sendWithAck': ({ messages }) => Reflect.apply(messages.sendWithAck, messages, ['ada']),
     open: () => Reflect.apply(open, null, []),
     'open({})': () => Reflect.apply(open, null, [{}]),
@@ -123,7 +123,8 @@ function bound(hf: Holdfast): Holdfast {
   return {
     queue: hf.queue.bind(hf),
     messages: hf.messages,
-    locks: { ...locks, progress: hf.locks.progress },
+    locks,
+    runs: hf.runs,
   } as never
 }
 
@@ -133,7 +134,7 @@ function nounsOf(hf: Holdfast): Record<string, object> {
     queue: hf.queue('jobs'),
     tasks: hf.tasks,
     locks: hf.locks,
-    runs: hf.locks.progress,
+    runs: hf.runs,
     messages: hf.messages,
     agents: hf.agents,
     fleet: hf.fleet,

@@ -12,19 +12,19 @@ forEachEngine((engine) => {
     const names = Array.from({ length: 200 }, (_, index) => `lock-${index}`)
     await Promise.all(names.map((name) => hf.locks.acquireLock(name, { agent: 'bob' })))
     await hf.locks.acquireLock('press', { run: 'run-1' })
-    await hf.locks.progress.start('run-1', { lock: 'press' })
+    await hf.runs.start('run-1', { lock: 'press' })
     const outcomes = Array.from({ length: 500 }, (_, key) => ({ key: `${key}`, outcome: 'done' as const }))
-    await hf.locks.progress.record('run-1', { outcomes })
-    await hf.locks.progress.pause('run-1')
+    await hf.runs.record('run-1', { outcomes })
+    await hf.runs.pause('run-1')
     const options = { reason: 'they left', idempotencyKey: 'k1' }
 
     const released = [1, 2].map(() => hf.locks.forceReleaseAgent('bob', options))
-    const removed = [1, 2].map(() => hf.locks.progress.remove('run-1', { idempotencyKey: 'k2' }))
+    const removed = [1, 2].map(() => hf.runs.remove('run-1', { idempotencyKey: 'k2' }))
 
     expect(await Promise.all(released)).toEqual([200, 200])
     expect(await Promise.all(removed)).toEqual([true, true])
     expect((await hf.locks.list({ agent: 'bob' })).locks).toEqual([])
-    expect(await hf.locks.progress.get('run-1')).toBeNull()
+    expect(await hf.runs.get('run-1')).toBeNull()
   })
 
   describe('a repeated request', () => {
@@ -286,10 +286,10 @@ forEachEngine((engine) => {
       const { hf } = await engine.open()
       const { lock } = await take(hf, 'global', { run: 'r' })
       const { token } = lock.lease
-      await hf.locks.progress.start('r', { total: 1 })
-      await hf.locks.progress.pause('r', { token, ...key })
+      await hf.runs.start('r', { total: 1 })
+      await hf.runs.pause('r', { token, ...key })
 
-      const code = await refusalCode(() => hf.locks.progress.pause('r', { token: token + 1, ...key }))
+      const code = await refusalCode(() => hf.runs.pause('r', { token: token + 1, ...key }))
 
       expect(code).toBe('IDEMPOTENCY_MISMATCH')
     })
@@ -299,7 +299,7 @@ forEachEngine((engine) => {
       const q = hf.queue('main', { workflow: 'merge', slots: 2 })
       const tokenFor = async (agent: string) => {
         const answer = await q.acquireProcessingLock({ agent })
-        return answer.outcome === 'claimed' ? answer.lock.lease.token : expect.fail('it was free')
+        return answer.outcome === 'acquired' ? answer.lock.lease.token : expect.fail('it was free')
       }
       const [one, other] = [await tokenFor('a'), await tokenFor('b')]
       await q.releaseProcessingLock({ agent: 'a', token: one, ...key })
@@ -403,7 +403,7 @@ forEachEngine((engine) => {
       const q = hf.queue('main', { workflow: 'merge' })
       const request = { agent: 'worker-1', idempotencyKey: 'k1' }
       const first = await q.acquireProcessingLock(request)
-      const token = first.outcome === 'claimed' ? first.lock.lease.token : 0
+      const token = first.outcome === 'acquired' ? first.lock.lease.token : 0
       await q.releaseProcessingLock({ agent: 'worker-1', token })
       await q.acquireProcessingLock({ agent: 'worker-2' })
 

@@ -349,7 +349,7 @@ forEachEngine((engine) => {
       id: 'stacked',
       gaps: ['it waits for waiting, which could not be taken over: it is quarantined'],
     })
-    expect(await hf.queue('merge').get('stacked')).toMatchObject({ standing: 'waiting', parent: null })
+    expect(await hf.queue('merge').get('stacked')).toMatchObject({ phase: 'waiting', parent: null })
   })
 
   test('an import that was interrupted goes on where it was', async () => {
@@ -373,7 +373,7 @@ forEachEngine((engine) => {
 
     const report = await importEvaluationLocks(hf, layFixture(aFolder(), 'evaluation-locks.json'))
     const lock = await hf.locks.getCurrentLockInfo('global')
-    const before = await hf.locks.progress.get('spring-2025')
+    const before = await hf.runs.get('spring-2025')
     await hf.recovery.detectAndRecoverStale()
 
     expect(report).toMatchObject({
@@ -387,23 +387,23 @@ forEachEngine((engine) => {
       lockReason: 'Bulk evaluation in progress',
     })
     expect(before).toMatchObject({ status: 'running', total: 40, done: 12 })
-    expect(await hf.locks.progress.get('spring-2025')).toMatchObject({
+    expect(await hf.runs.get('spring-2025')).toMatchObject({
       status: 'paused',
       done: 12,
       pauseReason: expect.stringContaining('lapsed'),
     })
-    expect(await hf.locks.progress.get('autumn-2024')).toMatchObject({
+    expect(await hf.runs.get('autumn-2024')).toMatchObject({
       status: 'completed',
       done: 9,
       token: 0,
     })
-    expect(await hf.locks.progress.get('winter-2025')).toMatchObject({
+    expect(await hf.runs.get('winter-2025')).toMatchObject({
       status: 'paused',
       pauseReason: 'Server restart - evaluation paused',
       startedAt: 1735725600000,
     })
     const resumed = await hf.locks.acquireLock('global', { run: 'spring-2025', agent: 'ada' })
-    expect(resumed.outcome).toBe('claimed')
+    expect(resumed.outcome).toBe('acquired')
   })
 
   test('imports of one file by several processes at once take over each thing once', async () => {

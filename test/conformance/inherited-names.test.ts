@@ -23,7 +23,7 @@ function workflowOf(word: string): Workflow {
     states: Object.fromEntries([
       [waiting, { claimTo: held, moves: [] }],
       [held, { held: true, lostTo: waiting, moves: [done], completeTo: done, failTo: waiting }],
-      [done, { closed: 'well', moves: [] }],
+      [done, { closed: 'succeeded', moves: [] }],
     ]),
   }
 }
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       states: Object.fromEntries([
         ...Object.entries(states),
         ['open', { claimTo: word, moves: [] }],
-        ['done', { closed: 'well', moves: [] }],
+        ['done', { closed: 'succeeded', moves: [] }],
       ]) as Workflow['states'],
     }
     const q = hf.queue('errands', { workflow })

@@ -15,7 +15,7 @@ forEachEngine((engine) => {
   test('[S5-4] every throw of a handler is logged with its item, its attempt and its stack', async () => {
     const { logger, named } = collectLogs()
     const { hf, env } = await engine.open({ logger })
-    const { item } = await hf.queue('jobs').add(null, { attemptsMax: 2 })
+    const { item } = await hf.queue('jobs').add(null, { maxAttempts: 2 })
 
     const worker = hf.work('jobs', explode)
     await env.advance(10_000)
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
   test('[S5-4] the error of a failed item keeps the stack', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('jobs')
-    const { item } = await q.add(null, { attemptsMax: 1 })
+    const { item } = await q.add(null, { maxAttempts: 1 })
 
     const worker = hf.work(q, explode)
     await env.advance(100)
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
   test('[S5-4] a stack is kept within a bound, with its causes, and cannot draw on a terminal', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('jobs')
-    const { item } = await q.add(null, { attemptsMax: 1 })
+    const { item } = await q.add(null, { maxAttempts: 1 })
 
     const worker = hf.work(q, () => {
       const cause = new Error(`${escapeCharacter}[2Jcleared\u009b`)
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
     const { hf, env } = await engine.open()
     const q = hf.queue<number>('jobs')
     const thrown = [Object.create(null), undefined, { status: 503 }, Symbol('odd'), 'x'.repeat(20_000)]
-    const { ids } = await q.addMany(thrown.map((_, index) => ({ payload: index, attemptsMax: 1 })))
+    const { ids } = await q.addMany(thrown.map((_, index) => ({ payload: index, maxAttempts: 1 })))
 
     const worker = hf.work(q, ({ payload }) => {
       throw thrown[payload]
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
   test('[S5-4] status tells succeeded from failed and cancelled items', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue<string>('jobs')
-    await q.addMany(['good', 'good', 'bad'].map((payload) => ({ payload, attemptsMax: 1 })))
+    await q.addMany(['good', 'good', 'bad'].map((payload) => ({ payload, maxAttempts: 1 })))
     const { item: unwanted } = await q.add('unwanted', { runAt: env.now() + 60_000 })
     await q.cancel(unwanted.id)
 
@@ -180,7 +180,7 @@ forEachEngine((engine) => {
     }
     const workers = [hf.work(q, handler, { concurrency: 50 }), hf.work(fine, handler)]
     const add = (queue: typeof q, count: number, payload: number) =>
-      queue.addMany(Array.from({ length: count }, () => ({ payload, attemptsMax: 1 })))
+      queue.addMany(Array.from({ length: count }, () => ({ payload, maxAttempts: 1 })))
     await add(q, 300, 1)
     await env.advance(5_000)
     const before = await hf.fleet.doctor()

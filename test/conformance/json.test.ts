@@ -94,7 +94,7 @@ const places: Record<string, Place> = {
     at: 'cursor',
     async keep(hf, value) {
       await hf.locks.acquireLock('press', { run: 'r' })
-      return (await hf.locks.progress.start('r', { lock: 'press', cursor: value })).cursor
+      return (await hf.runs.start('r', { lock: 'press', cursor: value })).cursor
     },
   },
 }
@@ -191,8 +191,8 @@ forEachEngine((engine) => {
         () => hf.queue('q').setPriority(item.id, priority),
         () => hf.tasks.addTask('t', { priority }),
         () => hf.tasks.updateTask('T-1', { priority }),
-        () => hf.tasks.listTasks({ priorityMax: priority }),
-        () => hf.tasks.claimNext({ priorityMax: priority }),
+        () => hf.tasks.listTasks({ maxPriority: priority }),
+        () => hf.tasks.claimNext({ maxPriority: priority }),
         () => hf.messages.sendWithAck('ada', { content: 1, priority }),
       ].map(refusalCode),
     )

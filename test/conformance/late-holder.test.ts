@@ -168,7 +168,7 @@ forEachEngine((engine) => {
       for (let round = 0; round < 5; round++) {
         const agent = `worker-${round}`
         const acquired = await q.acquireProcessingLock({ agent })
-        if (acquired.outcome === 'claimed') tokens.push(acquired.lock.lease.token)
+        if (acquired.outcome === 'acquired') tokens.push(acquired.lock.lease.token)
         await q.releaseProcessingLock({ agent })
       }
 

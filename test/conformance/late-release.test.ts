@@ -34,7 +34,7 @@ const ways: Readonly<Record<string, (hf: Holdfast) => Promise<Held>>> = {
     await claimedWithLock(q.nextWithLock())
     const again = await q.acquireProcessingLock()
     return {
-      lease: again.outcome === 'claimed' ? again.lease : null,
+      lease: again.outcome === 'acquired' ? again.lease : null,
       taken: (operator) => operator.queue('main').cancel('w1', { reason }),
       release: () => q.releaseProcessingLock(),
     }

@@ -77,7 +77,7 @@ forEachEngine((engine) => {
         await env.advance(97)
         expect(lease?.isHeld).toBe(true)
       }
-      expect((await hf.queue('q').get((lease as { id: string }).id))?.standing).toBe('held')
+      expect((await hf.queue('q').get((lease as { id: string }).id))?.phase).toBe('held')
     })
 
     test('may be shorter where nobody renews it, down to 0 [S5-34]', async () => {

@@ -9,7 +9,7 @@ const leaseMs = 1_000
 forEachEngine((engine) => {
   test('a list with any options is what they leave of all items, page by page [S5e-3]', async () => {
     const { hf, env, store } = await engine.open({ background: false })
-    const jobs = hf.queue('jobs', { attemptsMax: 1, crashesMax: 1 })
+    const jobs = hf.queue('jobs', { maxAttempts: 1, maxCrashes: 1 })
     for (let number = 0; number < 12; number++) await jobs.add(number, { priority: number % 3 })
     await jobs.add('delayed', { runAt: env.now() + 3_600_000 })
     await end(jobs, 'crash')
@@ -53,22 +53,22 @@ function combinations(states: readonly string[]): ListOptions[] {
     ...states.map((state) => ['no such state', state]),
     ...pairs,
   ]
-  const standings = [undefined, 'ready', 'suspect', 'waiting', 'held', 'closed'] as const
+  const phases = [undefined, 'ready', 'suspect', 'waiting', 'held', 'closed'] as const
   return [...named, states].flatMap((wanted) =>
-    standings.flatMap((standing) =>
+    phases.flatMap((phase) =>
       [undefined, true, false].map((quarantined) => ({
         ...(wanted && { states: wanted }),
-        ...(standing && { standing }),
+        ...(phase && { phase }),
         ...(quarantined === undefined ? {} : { quarantined }),
       })),
     ),
   )
 }
 
-function isWanted(item: QueueItem<unknown>, { states, standing, quarantined }: ListOptions): boolean {
+function isWanted(item: QueueItem<unknown>, { states, phase, quarantined }: ListOptions): boolean {
   return (
     (states === undefined || states.includes(item.state)) &&
-    (standing === undefined || item.standing === standing) &&
+    (phase === undefined || item.phase === phase) &&
     (quarantined === undefined || (item.quarantine !== null) === quarantined)
   )
 }

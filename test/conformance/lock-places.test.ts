@@ -26,7 +26,7 @@ forEachEngine((engine) => {
     await env.advance(2_000)
 
     expect(inLine).toBe(1)
-    expect(await waiting).toMatchObject({ outcome: 'claimed', lock: { holder: 'silent' } })
+    expect(await waiting).toMatchObject({ outcome: 'acquired', lock: { holder: 'silent' } })
   })
 
   test('a place in one line is none in another', async () => {

@@ -14,8 +14,8 @@ forEachEngine((engine) => {
     const opened = await engine.open({ background: false, recovery: false })
     const { hf, env } = opened
     await take(hf, 'global', { agent: 'server-1', run: 'c1', user: 'olga' })
-    await hf.locks.progress.start('c1', { agent: 'server-1', total: 10 })
-    await hf.locks.progress.record('c1', { agent: 'server-1', done: 4, cursor: 'item-4' })
+    await hf.runs.start('c1', { agent: 'server-1', total: 10 })
+    await hf.runs.record('c1', { agent: 'server-1', done: 4, cursor: 'item-4' })
     await env.advance(2 * hourMs)
     return opened
   }
@@ -28,15 +28,15 @@ forEachEngine((engine) => {
 
     expect(report).toMatchObject({ locksReleased: 1, progressPaused: 1, kept: [] })
     expect(await server.locks.getCurrentLockInfo()).toMatchObject({ isLocked: false, lockedBy: null })
-    expect(await server.locks.progress.get('c1')).toMatchObject({
+    expect(await server.runs.get('c1')).toMatchObject({
       status: 'paused',
       pauseReason: expect.stringContaining('Server restart'),
       done: 4,
       cursor: 'item-4',
     })
-    expect(await server.locks.acquireLock('global', { run: 'c1' })).toMatchObject({ outcome: 'claimed' })
-    expect(await server.locks.releaseLock()).toBe(true)
-    expect(await server.locks.progress.remove('c1')).toBe(true)
+    expect(await server.locks.acquireLock('global', { run: 'c1' })).toMatchObject({ outcome: 'acquired' })
+    expect(await server.locks.releaseLock('global')).toBe(true)
+    expect(await server.runs.remove('c1')).toBe(true)
     expect([...(await store.readTables()).keys()].filter((key) => !key.startsWith('instance:'))).toEqual([])
   })
 
@@ -68,13 +68,13 @@ forEachEngine((engine) => {
     const { store } = await crashed()
     const alive = await store.open({ agent: 'server-2' })
     await take(alive, 'other', { run: 'c2' })
-    await alive.locks.progress.start('c2', { lock: 'other', total: 5 })
+    await alive.runs.start('c2', { lock: 'other', total: 5 })
 
     const server = await store.open({ agent: 'server-3' })
     const report = await server.locks.recoverLocksOnStartup()
 
     expect(report.kept).toMatchObject([{ name: 'other', holder: 'server-2' }])
-    expect(await server.locks.progress.get('c2')).toMatchObject({ status: 'running' })
+    expect(await server.runs.get('c2')).toMatchObject({ status: 'running' })
     expect(await server.locks.isLockedBy('other', { agent: 'server-2' })).toBe(true)
   })
 
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
     const recovery = { pauseReason: 'Server restart - evaluation paused' }
     const server = await store.open({ agent: 'server-2', recovery })
 
-    expect((await present(server.locks.progress.get('c1'))).pauseReason).toMatch(
+    expect((await present(server.runs.get('c1'))).pauseReason).toMatch(
       /^Server restart - evaluation paused: its lease lapsed \d+ ms ago$/,
     )
   })
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
 
     await server.locks.recoverLocksOnStartup({ pauseReason: 'Neustart' })
 
-    expect((await present(server.locks.progress.get('c1'))).pauseReason).toMatch(/^Neustart: /)
+    expect((await present(server.runs.get('c1'))).pauseReason).toMatch(/^Neustart: /)
   })
 
   test('the lock of a predecessor proven dead is freed at once, not when its lease ends [L9] [P4]', async () => {
@@ -120,13 +120,13 @@ forEachEngine((engine) => {
     const host = machine(env)
     const before = await store.open({ agent: 'server-1', environment: host.process(101), recovery: false })
     await take(before, 'global', { run: 'c1', leaseMs: hourMs })
-    await before.locks.progress.start('c1', { total: 3 })
+    await before.runs.start('c1', { total: 3 })
 
     host.kill(101)
     const after = await store.open({ agent: 'server-2', environment: host.process(102) })
 
     expect(await after.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 1, progressPaused: 1 })
-    expect(await after.locks.progress.get('c1')).toMatchObject({
+    expect(await after.runs.get('c1')).toMatchObject({
       status: 'paused',
       pauseReason: 'Server restart - run paused: process 101 is gone',
     })
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
     await env.advance(6_000)
 
     expect(await server.locks.isAnyLocked()).toBe(false)
-    expect(await server.locks.progress.get('c1')).toMatchObject({ status: 'paused' })
+    expect(await server.runs.get('c1')).toMatchObject({ status: 'paused' })
   })
 
   test('a dry run says what would be freed and paused, and changes nothing [L10]', async () => {
@@ -158,8 +158,8 @@ forEachEngine((engine) => {
 
       const answer = await hf.locks.acquireLock('global', { agent: 'server-2', run: 'c2' })
 
-      expect(answer).toMatchObject({ outcome: 'claimed', recoveredFrom: { holder: 'server-1' } })
-      expect(await hf.locks.progress.get('c1')).toMatchObject({
+      expect(answer).toMatchObject({ outcome: 'acquired', recoveredFrom: { holder: 'server-1' } })
+      expect(await hf.runs.get('c1')).toMatchObject({
         status: 'paused',
         pauseReason: 'its lock was taken over',
         done: 4,
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
 
       await take(hf, 'global', { agent: 'server-1', run: 'c1' })
 
-      expect(await hf.locks.progress.resume('c1', { agent: 'server-1' })).toMatchObject({
+      expect(await hf.runs.resume('c1', { agent: 'server-1' })).toMatchObject({
         status: 'running',
         done: 4,
       })
@@ -183,9 +183,9 @@ forEachEngine((engine) => {
         const { hf, store } = await engine.open({ agent: 'ada' })
         const reader = await store.open({ agent: 'reader' })
         await take(hf, 'global', { run: 'c1' })
-        await hf.locks.progress.start('c1', { total: 3 })
+        await hf.runs.start('c1', { total: 3 })
 
-        if (how === 'release') await hf.locks.releaseLock()
+        if (how === 'release') await hf.locks.releaseLock('global')
         if (how === 'force') await hf.locks.forceRelease('global', { reason: 'it hangs' })
         if (how === 'transfer') await hf.locks.transfer('global', { to: 'bob', reason: 'night' })
         if (how === 'close') await hf.close()
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
           transfer: 'its lock was transferred to bob',
           close: 'its process closed the store',
         }
-        expect(await reader.locks.progress.get('c1')).toMatchObject({
+        expect(await reader.runs.get('c1')).toMatchObject({
           status: 'paused',
           pauseReason: reasons[how],
         })

@@ -59,7 +59,7 @@ forEachEngine((engine) => {
     for (const agent of names) {
       const { lock } = await take(hf, 'pool', { slots: 3, agent, leaseMs: 1_000, run: `of ${agent}` })
       tokens.set(agent, lock.lease.token)
-      await hf.locks.progress.start(`of ${agent}`, { agent, lock: 'pool', token: lock.lease.token })
+      await hf.runs.start(`of ${agent}`, { agent, lock: 'pool', token: lock.lease.token })
     }
     await env.advance(2_000)
 
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
         refusalCode(() => hf.locks.renewLock('pool', { agent, token: tokens.get(agent) as number })),
       ),
     )
-    const runs = await Promise.all(names.map((agent) => hf.locks.progress.get(`of ${agent}`)))
+    const runs = await Promise.all(names.map((agent) => hf.runs.get(`of ${agent}`)))
 
     expect(codes).toEqual(names.map(() => 'LEASE_LOST'))
     expect((await hf.locks.list()).locks.map(({ holder }) => holder)).toEqual(['dan'])
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
     await env.advance(60_001)
     const after = await hf.locks.acquireLock('pool', { slots: 3, agent: 'bob' })
 
-    expect([during.outcome, after.outcome]).toEqual(['held', 'claimed'])
+    expect([during.outcome, after.outcome]).toEqual(['held', 'acquired'])
   })
 
   test('a queue with fewer slots than before ends the processing locks that lapsed beyond them [S5c-17]', async () => {
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
     await env.advance(2_000)
 
     await q.acquireProcessingLock({ agent: 'cy' })
-    const token = lapsed?.outcome === 'claimed' ? lapsed.lock.lease.token : 0
+    const token = lapsed?.outcome === 'acquired' ? lapsed.lock.lease.token : 0
 
     expect(await refusalCode(() => q.renewLock({ agent: 'bob', token }))).toBe('LEASE_LOST')
   })

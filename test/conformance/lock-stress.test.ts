@@ -21,7 +21,7 @@ forEachEngine((engine) => {
       agents(count).map((agent, number) => handles[number % 4]?.locks.acquireLock('one', { agent })),
     )
 
-    expect(answers.filter((answer) => answer?.outcome === 'claimed')).toHaveLength(1)
+    expect(answers.filter((answer) => answer?.outcome === 'acquired')).toHaveLength(1)
     expect(answers.filter((answer) => answer?.outcome === 'held')).toHaveLength(count - 1)
 
     function another(): Promise<Holdfast> {
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
     await env.advance(600)
 
     expect(first).toMatchObject({ outcome: 'held', holder: 'bob' })
-    expect(await waits[1]).toMatchObject({ outcome: 'claimed' })
+    expect(await waits[1]).toMatchObject({ outcome: 'acquired' })
   })
 })
 

@@ -6,7 +6,7 @@ import { take } from '../support/locks.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 const minuteMs = 60_000
-const quotas = { lockPlaces: 1000 }
+const quotas = { lockWaits: 1000 }
 
 interface Waiting {
   readonly waiter: string
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
     const join = () => hf.execute('locks.acquireLock', { name: 'press', wait: true }) as Promise<Waiting>
     const [stuck, next] = [await join(), await join()]
     const places = [stuck, next].map(({ waiter, ticket }) => ({ id: `press#${waiter}`, token: ticket }))
-    const renew = () => hf.execute('locks.renewPlaces', { places })
+    const renew = () => hf.execute('locks.renewWaiters', { waiting: places })
     const isTurnOf = async ({ waiter }: Waiting) => {
       const look = (await hf.execute('locks.lookAtLine', { name: 'press', waiter })) as { called: string[] }
       return look.called.includes(waiter)
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
       wait: true,
     })) as Waiting
     const renew = (name: string, token: number) =>
-      hf.execute('locks.renewPlaces', { places: [{ id: `${name}#${waiter}`, token }] })
+      hf.execute('locks.renewWaiters', { waiting: [{ id: `${name}#${waiter}`, token }] })
 
     expect(await renew('press', ticket + 1)).toBe(0)
     expect(await renew('other', ticket)).toBe(0)
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
     await hf.locks.releaseLock('press')
     await env.advance(600)
 
-    expect((await waiting).outcome).toBe('claimed')
+    expect((await waiting).outcome).toBe('acquired')
     const joined = (await readFeed(hf)).filter(({ kind }) => kind === 'waiter.joined')
     expect(joined).toHaveLength(1)
   })
@@ -113,13 +113,13 @@ forEachEngine((engine) => {
     await hf.locks.releaseLock('press', { agent: 'person', token: token as number })
     await env.advance(600)
     const first = await before
-    if (first.outcome !== 'claimed') throw new Error('bob was first')
+    if (first.outcome !== 'acquired') throw new Error('bob was first')
 
     await hf.locks.releaseLock('press', { agent: 'bob', token: first.lock.lease.token })
     await env.advance(600)
 
     const depths = (await Promise.all(again)).map((each) =>
-      each.outcome === 'claimed' ? each.lock.depth : 0,
+      each.outcome === 'acquired' ? each.lock.depth : 0,
     )
     expect(depths.sort()).toEqual([1, 2])
   })

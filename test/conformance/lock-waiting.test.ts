@@ -39,7 +39,7 @@ forEachEngine((engine) => {
     await hf.locks.releaseLock('deploy')
 
     expect(await whileTimePasses(env, waiting)).toMatchObject({
-      outcome: 'claimed',
+      outcome: 'acquired',
       lock: { holder: 'next' },
     })
   })
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
 
     expect(answer).toMatchObject({ outcome: 'held', holder: 'patient' })
     expect(await late).toMatchObject({ outcome: 'held', holder: 'patient' })
-    expect(await waiting).toMatchObject({ outcome: 'claimed' })
+    expect(await waiting).toMatchObject({ outcome: 'acquired' })
   })
 
   test('a wait that is over answers who holds the lock, and leaves no place behind [L16] [L2]', async () => {
@@ -198,7 +198,7 @@ forEachEngine((engine) => {
     await env.advance(4_000)
 
     const answers = await Promise.all(waits)
-    expect(answers.map(({ outcome }) => outcome)).toEqual(['claimed', 'claimed', 'held'])
+    expect(answers.map(({ outcome }) => outcome)).toEqual(['acquired', 'acquired', 'held'])
   })
 
   test('an acquire that need not wait writes no place in line, whatever it would have waited', async () => {

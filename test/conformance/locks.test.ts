@@ -46,7 +46,31 @@ forEachEngine((engine) => {
 
       expect(await hf.locks.isLockedBy('global')).toBe(true)
       expect(await hf.locks.getCurrentLockInfo()).toMatchObject({ name: 'global', lockedBy: 'ada' })
-      expect(await hf.locks.releaseLock()).toBe(true)
+      expect(await hf.locks.releaseLock('global')).toBe(true)
+    })
+
+    test('is released by name or by its grant, never by saying nothing [S6-C1]', async () => {
+      const { hf } = await engine.open({ agent: 'ada' })
+      const grant = await take(hf, 'deploy')
+      const forBob = await take(hf, 'press', { agent: 'bob' })
+      const paths = await hf.locks.reserve('src/**')
+      const other = await hf.locks.acquireLock('press')
+      await hf.locks.acquireLock()
+
+      for (const nothing of [[], [undefined], [null], [{}], [{ lock: 'deploy' }], [other]])
+        expect(await refusal(() => Reflect.apply(hf.locks.releaseLock, hf.locks, nothing))).toMatchObject({
+          code: 'INVALID',
+          message: expect.stringContaining('no lock was named'),
+        })
+      // @ts-expect-error A name or the grant is required.
+      expect(await refusalCode(() => hf.locks.releaseLock())).toBe('INVALID')
+      expect(await hf.locks.isLockedBy('global')).toBe(true)
+
+      expect(await hf.locks.releaseLock(grant)).toBe(true)
+      expect(await hf.locks.releaseLock(grant)).toBe(false)
+      expect(await hf.locks.releaseLock(forBob)).toBe(true)
+      expect(paths.outcome === 'acquired' && (await hf.locks.releaseLock(paths))).toBe(true)
+      expect((await hf.locks.list()).locks).toMatchObject([{ name: 'global' }])
     })
 
     test('that another holds is answered as held, with holder, since and end [L2]', async () => {
@@ -268,7 +292,7 @@ forEachEngine((engine) => {
       await hf.close()
 
       expect(await other.locks.acquireLock('deploy')).toMatchObject({
-        outcome: 'claimed',
+        outcome: 'acquired',
         recoveredFrom: null,
       })
     })
@@ -286,7 +310,7 @@ forEachEngine((engine) => {
 
       expect(storm.filter((released) => released)).toHaveLength(1)
       expect(storm[42]).toBe(true)
-      expect(await hf.locks.acquireLock('deploy')).toMatchObject({ outcome: 'claimed' })
+      expect(await hf.locks.acquireLock('deploy')).toMatchObject({ outcome: 'acquired' })
     })
   })
 
@@ -410,7 +434,7 @@ forEachEngine((engine) => {
       await take(hf, 'calm', { delayMs: 10_000 })
       await hf.locks.releaseLock('calm')
       const { lock } = await take(victim, 'deploy', { delayMs: 10_000 })
-      expect(await heir.locks.acquireLock('calm')).toMatchObject({ outcome: 'claimed' })
+      expect(await heir.locks.acquireLock('calm')).toMatchObject({ outcome: 'acquired' })
 
       host.kill(101)
       await env.advance(1_000)
@@ -422,7 +446,7 @@ forEachEngine((engine) => {
       expect(during).toMatchObject({ outcome: 'held', holder: null })
       expect(shown).toMatchObject({ isLocked: false, slots: [{ delayed: true, holder: null }] })
       expect(late).toBe(false)
-      expect(await heir.locks.acquireLock('deploy')).toMatchObject({ outcome: 'claimed' })
+      expect(await heir.locks.acquireLock('deploy')).toMatchObject({ outcome: 'acquired' })
     })
 
     test('follows force too, and its row is gone when it is over', async () => {
@@ -500,7 +524,7 @@ forEachEngine((engine) => {
       await letGo()
 
       expect(code).toBe('BUSY')
-      expect(await hf.locks.acquireLock('deploy')).toMatchObject({ outcome: 'claimed' })
+      expect(await hf.locks.acquireLock('deploy')).toMatchObject({ outcome: 'acquired' })
     })
   })
 

@@ -20,12 +20,12 @@ forEachEngine((engine) => {
       }
       await hf.queue('zz-paused').add('kept back')
       await hf.queue('zz-paused').pause()
-      const fragile = hf.queue('zz-set-aside', { crashesMax: 1 })
+      const fragile = hf.queue('zz-set-aside', { maxCrashes: 1 })
       await fragile.add('poison')
       await fragile.next({ leaseMs: 0, renew: false })
       await opened.env.advance(10)
       await fragile.detectAndRecoverStale()
-      const failing = hf.queue('zz-failing', { attemptsMax: 1 })
+      const failing = hf.queue('zz-failing', { maxAttempts: 1 })
       for (let number = 0; number < 3; number++) {
         const { item } = await failing.add(number)
         await failing.next({ renew: false })
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
 
   test('lists of held, failed and quarantined items go on page by page [S5e-3]', async () => {
     const { hf } = await engine.open({ background: false })
-    const queue = hf.queue('jobs', { attemptsMax: 1 })
+    const queue = hf.queue('jobs', { maxAttempts: 1 })
     for (let number = 0; number < 5; number++) {
       await queue.add(number)
       const claim = await queue.next({ renew: false })

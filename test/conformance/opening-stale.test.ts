@@ -62,14 +62,14 @@ forEachEngine((engine) => {
       for (let number = 0; number < 120; number++)
         await take(before, `lock-${number}`, { agent: 'gone', leaseMs: 1_000 })
       await take(before, 'zoo', { agent: 'gone', run: 'c1', leaseMs: 1_000 })
-      await before.locks.progress.start('c1', { lock: 'zoo', total: 5, agent: 'gone' })
+      await before.runs.start('c1', { lock: 'zoo', total: 5, agent: 'gone' })
       await env.advance(1_001)
       host.kill(101)
 
       const hf = await openSlowly(opened, { background: false }, host)
 
       expect((await hf.locks.list()).locks).toEqual([])
-      expect(await hf.locks.progress.get('c1')).toMatchObject({ status: 'paused' })
+      expect(await hf.runs.get('c1')).toMatchObject({ status: 'paused' })
       expect(await hf.queue('own').stats()).toMatchObject({ pending: 150, processing: 0 })
       expect(await held(hf)).toBeGreaterThan(0)
     })

@@ -79,7 +79,7 @@ forEachEngine((engine) => {
       await env.advance(soonMs)
 
       expect(await store.countRows()).toMatchObject({ cascade: 0, blocker: 0 })
-      expect((await other.queue('later').list({ standing: 'ready' })).items).toHaveLength(1)
+      expect((await other.queue('later').list({ phase: 'ready' })).items).toHaveLength(1)
     })
 
     test('what a dead process held is given back before its lease ends [S5c-38]', async () => {
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
 
       await env.advance(60_000)
 
-      expect(await other.queue('jobs').get(item.id)).toMatchObject({ standing: 'held', token: item.token })
+      expect(await other.queue('jobs').get(item.id)).toMatchObject({ phase: 'held', token: item.token })
     })
 
     test('a failure to heal is logged with the namespace and stops no other [S5c-38]', async () => {

@@ -24,7 +24,7 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     await shell.run('queue', 'add', 'builds', '{"n":1}', '--key', 'main')
     const claimed = await shell.run('queue', 'next', 'builds')
     const kept = readdirSync(join(shell.folder, 'state', 'holdfast'))
-    const done = await shell.run('queue', 'done', 'builds', 'main')
+    const done = await shell.run('queue', 'complete', 'builds', 'main')
 
     expect(claimed.code).toBe(0)
     expect(kept).toEqual([expect.stringMatching(/^[0-9a-f]{16}-leases$/)])

@@ -87,8 +87,8 @@ async function lookAround(hf: Holdfast): Promise<void> {
   await jobs.list({ quarantined: true })
   await hf.tasks.listTasks({ labels: ['docs'], limit: 1 })
   // One list, one of two values, several with and without a bound, and a search that goes on by reads.
-  const filters = [{}, { mine: true }, { labels: ['docs'] }, { labels: ['docs', 'none'], priorityMax: 3 }]
-  for (const filter of [...filters, { anyHost: true, priorityMax: 3 }, { anyHost: true, owner: 'olga' }])
+  const filters = [{}, { mine: true }, { labels: ['docs'] }, { labels: ['docs', 'none'], maxPriority: 3 }]
+  for (const filter of [...filters, { anyHost: true, maxPriority: 3 }, { anyHost: true, owner: 'olga' }])
     await hf.tasks.claimNext({ ...filter, agent: 'nobody' })
   for (const at of [null, { by: 0, from: { priority: 5, addedAt: 0, id: '' } }])
     await hf.execute('tasks.seek', { labels: ['docs'], mine: true, at, isWhole: false })
@@ -112,8 +112,8 @@ async function lookAround(hf: Holdfast): Promise<void> {
 /** Thousands of rows of everything that grows, so that the planner knows it. */
 async function multiply(admin: pg.Client, schema: string): Promise<void> {
   for (const [table, key, condition, count] of [
-    ['item', 'id', "standing = 'closed' and state = 'done'", 20_000],
-    ['item', 'id', "standing = 'ready'", 4000],
+    ['item', 'id', "phase = 'closed' and state = 'done'", 20_000],
+    ['item', 'id', "phase = 'ready'", 4000],
     ['ready_word', 'item', "field = 'owner'", 4000],
     ['ready_word', 'item', "field = 'host'", 4000],
     ['event', 'seq', "kind = 'item.claimed'", 20_000],

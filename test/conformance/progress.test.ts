@@ -11,7 +11,7 @@ forEachEngine((engine) => {
     const { hf, env } = await begun(engine, { total: 10 })
     await env.advance(5_000)
 
-    const { progress, isLast } = await hf.locks.progress.record('c1', {
+    const { progress, isLast } = await hf.runs.record('c1', {
       done: 3,
       failed: 1,
       skipped: 1,
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       ratePerSecond: 1,
       etaMs: 5_000,
     })
-    expect(await hf.locks.progress.get('c1')).toEqual(progress)
+    expect(await hf.runs.get('c1')).toEqual(progress)
     expect((await hf.locks.getCurrentLockInfo()).progress).toEqual(progress)
   })
 
@@ -41,11 +41,11 @@ forEachEngine((engine) => {
     const { hf } = await begun(engine, { total: 3 })
 
     const answers = await Promise.all(
-      (['done', 'failed', 'skipped'] as const).map((what) => hf.locks.progress.record('c1', { [what]: 1 })),
+      (['done', 'failed', 'skipped'] as const).map((what) => hf.runs.record('c1', { [what]: 1 })),
     )
 
     expect(answers.filter(({ isLast }) => isLast)).toHaveLength(1)
-    expect(await hf.locks.progress.get('c1')).toMatchObject({
+    expect(await hf.runs.get('c1')).toMatchObject({
       status: 'completed',
       processed: 3,
       remaining: 0,
@@ -55,47 +55,47 @@ forEachEngine((engine) => {
   test('raised by many at once loses none: increments, not values from memory [L8] [P5]', async () => {
     const { hf } = await begun(engine, { total: 1_000 })
 
-    await Promise.all(Array.from({ length: 100 }, () => hf.locks.progress.record('c1', { done: 2 })))
+    await Promise.all(Array.from({ length: 100 }, () => hf.runs.record('c1', { done: 2 })))
 
-    expect(await hf.locks.progress.get('c1')).toMatchObject({ done: 200, version: 101 })
+    expect(await hf.runs.get('c1')).toMatchObject({ done: 200, version: 101 })
   })
 
   test('a late runner is refused and changes nothing of its successor’s run [L8] [P1] [P5]', async () => {
     const { hf, env } = await engine.open({ recovery: false, background: false })
     const late = await take(hf, 'global', { agent: 'old', run: 'c1', leaseMs: 1_000 })
     const { token } = late.lock.lease
-    await hf.locks.progress.start('c1', { agent: 'old', total: 10 })
+    await hf.runs.start('c1', { agent: 'old', total: 10 })
     await env.advance(1_001)
     await take(hf, 'global', { agent: 'new', run: 'c1' })
-    await hf.locks.progress.resume('c1', { agent: 'new' })
-    const before = await hf.locks.progress.get('c1')
+    await hf.runs.resume('c1', { agent: 'new' })
+    const before = await hf.runs.get('c1')
 
     const codes = [
-      await refusalCode(() => hf.locks.progress.record('c1', { agent: 'old', token, done: 1 })),
-      await refusalCode(() => hf.locks.progress.fail('c1', { agent: 'old', token, reason: 'x' })),
-      await refusalCode(() => hf.locks.progress.pause('c1', { agent: 'old', token })),
-      await refusalCode(() => hf.locks.progress.resume('c1', { agent: 'old', token })),
+      await refusalCode(() => hf.runs.record('c1', { agent: 'old', token, done: 1 })),
+      await refusalCode(() => hf.runs.fail('c1', { agent: 'old', token, reason: 'x' })),
+      await refusalCode(() => hf.runs.pause('c1', { agent: 'old', token })),
+      await refusalCode(() => hf.runs.resume('c1', { agent: 'old', token })),
     ]
 
     expect(codes).toEqual(['LEASE_LOST', 'LEASE_LOST', 'LEASE_LOST', 'LEASE_LOST'])
-    expect(await hf.locks.progress.get('c1')).toEqual(before)
-    expect(await hf.locks.progress.shouldStop('c1', { token })).toMatchObject({ stop: true })
+    expect(await hf.runs.get('c1')).toEqual(before)
+    expect(await hf.runs.shouldStop('c1', { token })).toMatchObject({ stop: true })
   })
 
   test('a pause stays one, whatever its runner still reports; what was done counts [L8] [P5]', async () => {
     const { hf, store } = await begun(engine, { total: 3 })
     const operator = await store.open({ agent: 'olga' })
 
-    await operator.locks.progress.pause('c1', { reason: 'lunch' })
-    await hf.locks.progress.record('c1', { done: 3 })
+    await operator.runs.pause('c1', { reason: 'lunch' })
+    await hf.runs.record('c1', { done: 3 })
 
-    expect(await hf.locks.progress.get('c1')).toMatchObject({
+    expect(await hf.runs.get('c1')).toMatchObject({
       status: 'paused',
       pauseReason: 'lunch',
       done: 3,
     })
-    expect(await hf.locks.progress.shouldStop('c1')).toMatchObject({ stop: true, reason: 'lunch' })
-    expect(await operator.locks.progress.pause('c1')).toMatchObject({
+    expect(await hf.runs.shouldStop('c1')).toMatchObject({ stop: true, reason: 'lunch' })
+    expect(await operator.runs.pause('c1')).toMatchObject({
       status: 'paused',
       pauseReason: 'lunch',
     })
@@ -103,11 +103,11 @@ forEachEngine((engine) => {
 
   test('a resume goes on with the counts, and with more items than before [L11]', async () => {
     const { hf } = await begun(engine, { total: 3 })
-    await hf.locks.progress.record('c1', { done: 2 })
-    await hf.locks.releaseLock()
+    await hf.runs.record('c1', { done: 2 })
+    await hf.locks.releaseLock('global')
     const { lock } = await take(hf, 'global', { run: 'c1' })
 
-    const resumed = await hf.locks.progress.resume('c1', { total: 5 })
+    const resumed = await hf.runs.resume('c1', { total: 5 })
 
     expect(resumed).toMatchObject({
       status: 'running',
@@ -121,41 +121,41 @@ forEachEngine((engine) => {
   test('a run fails with a reason and can be resumed; a completed one is reopened by a call [L7]', async () => {
     const { hf } = await begun(engine, { total: 2 })
 
-    const failed = await hf.locks.progress.fail('c1', { reason: 'no model' })
-    await hf.locks.progress.resume('c1')
-    await hf.locks.progress.record('c1', { done: 2 })
-    const again = await refusalCode(() => hf.locks.progress.resume('c1'))
-    const reopened = await hf.locks.progress.reopen('c1', { total: 4 })
+    const failed = await hf.runs.fail('c1', { reason: 'no model' })
+    await hf.runs.resume('c1')
+    await hf.runs.record('c1', { done: 2 })
+    const again = await refusalCode(() => hf.runs.resume('c1'))
+    const reopened = await hf.runs.reopen('c1', { total: 4 })
 
     expect(failed).toMatchObject({ status: 'failed', pauseReason: 'no model' })
     expect(again).toBe('ILLEGAL_MOVE')
     expect(reopened).toMatchObject({ status: 'paused', total: 4, done: 2, endedAt: null })
-    expect(await hf.locks.progress.resume('c1')).toMatchObject({ status: 'running', remaining: 2 })
+    expect(await hf.runs.resume('c1')).toMatchObject({ status: 'running', remaining: 2 })
   })
 
   test('is not taken over from a holder whose lock stands, though under another lock [L8]', async () => {
     const { hf } = await begun(engine, { total: 2 })
     await take(hf, 'second', { run: 'c1' })
 
-    expect(await refusalCode(() => hf.locks.progress.resume('c1', { lock: 'second' }))).toBe('HELD')
+    expect(await refusalCode(() => hf.runs.resume('c1', { lock: 'second' }))).toBe('HELD')
   })
 
   test('outcomes of items count once each, by their key, and are told [L13]', async () => {
     const { hf } = await begun(engine, { total: 3 })
-    await hf.locks.progress.record('c1', {
+    await hf.runs.record('c1', {
       outcomes: [
         { key: 'a', outcome: 'done' },
         { key: 'b', outcome: 'failed', error: 'no luck' },
       ],
     })
-    await hf.locks.progress.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }] })
-    const before = await hf.locks.progress.get('c1')
-    await hf.locks.progress.record('c1', { outcomes: [{ key: 'b', outcome: 'done' }] })
+    await hf.runs.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }] })
+    const before = await hf.runs.get('c1')
+    await hf.runs.record('c1', { outcomes: [{ key: 'b', outcome: 'done' }] })
 
     expect(before).toMatchObject({ done: 1, failed: 1 })
-    expect(await hf.locks.progress.get('c1')).toMatchObject({ done: 2, failed: 0, processed: 2 })
-    expect(await hf.locks.progress.left('c1', ['a', 'b', 'c'])).toEqual(['c'])
-    const { outcomes } = await hf.locks.progress.outcomes('c1')
+    expect(await hf.runs.get('c1')).toMatchObject({ done: 2, failed: 0, processed: 2 })
+    expect(await hf.runs.remaining('c1', ['a', 'b', 'c'])).toEqual(['c'])
+    const { outcomes } = await hf.runs.outcomes('c1')
     expect(outcomes.map(({ key, outcome }) => [key, outcome])).toEqual([
       ['a', 'done'],
       ['b', 'done'],
@@ -165,47 +165,47 @@ forEachEngine((engine) => {
   test('runs are listed by status, and a finished one is forgotten with its items on request', async () => {
     const { hf } = await begun(engine, { total: 600 })
     await take(hf, 'second', { run: 'c2' })
-    await hf.locks.progress.start('c2', { lock: 'second' })
+    await hf.runs.start('c2', { lock: 'second' })
     const outcomes = Array.from({ length: 300 }, (_, number) => ({
       key: `k${number}`,
       outcome: 'done' as const,
     }))
-    await hf.locks.progress.record('c1', { outcomes })
-    await hf.locks.progress.record('c1', {
+    await hf.runs.record('c1', { outcomes })
+    await hf.runs.record('c1', {
       outcomes: outcomes.map(({ key, outcome }) => ({ key: `x${key}`, outcome })),
     })
 
-    const running = await hf.locks.progress.list({ status: 'running' })
-    const refused = await refusalCode(() => hf.locks.progress.remove('c2'))
-    const removed = [await hf.locks.progress.remove('c1'), await hf.locks.progress.remove('c1')]
+    const running = await hf.runs.list({ status: 'running' })
+    const refused = await refusalCode(() => hf.runs.remove('c2'))
+    const removed = [await hf.runs.remove('c1'), await hf.runs.remove('c1')]
 
     expect(running.runs.map(({ run }) => run)).toEqual(['c2'])
     expect(refused).toBe('INVALID')
     expect(removed).toEqual([true, false])
-    expect((await hf.locks.progress.outcomes('c1')).outcomes).toEqual([])
+    expect((await hf.runs.outcomes('c1')).outcomes).toEqual([])
   })
 
   test('a completed run is known for as long as events are kept, its items for as long as finished ones [S5c-40]', async () => {
     const { hf, env, store } = await begun(engine, { total: 2 }, { background: false })
-    await hf.locks.progress.record('c1', {
+    await hf.runs.record('c1', {
       outcomes: [{ key: 'a', outcome: 'done' }],
       skipped: 1,
       cursor: 'a',
     })
-    const outcomes = async () => (await hf.locks.progress.outcomes('c1')).outcomes.length
+    const outcomes = async () => (await hf.runs.outcomes('c1')).outcomes.length
 
     await env.advance(7 * dayMs - 2 * hourMs)
     await retainFor(2, { hf, env })
-    const within = [await hf.locks.progress.get('c1'), await outcomes()]
+    const within = [await hf.runs.get('c1'), await outcomes()]
     await retainFor(2, { hf, env })
-    const trimmed = [await hf.locks.progress.get('c1'), await outcomes()]
+    const trimmed = [await hf.runs.get('c1'), await outcomes()]
     await env.advance(83 * dayMs)
     await retainFor(2, { hf, env })
 
     expect(within).toMatchObject([{ status: 'completed', outcomesRemovedAt: null, cursor: 'a' }, 1])
     expect(trimmed).toMatchObject([{ status: 'completed', done: 1, skipped: 1, cursor: null }, 0])
     expect(trimmed).toMatchObject([{ outcomesRemovedAt: expect.any(Number) }, 0])
-    expect(await hf.locks.progress.get('c1')).toBeNull()
+    expect(await hf.runs.get('c1')).toBeNull()
     expect(
       [...(await store.readTables()).keys()].filter((key) => /^(?:outcome|progress):/.test(key)),
     ).toEqual([])
@@ -213,80 +213,63 @@ forEachEngine((engine) => {
 
   test('a run whose items are no longer known is neither reopened nor begun again [S5c-40]', async () => {
     const { hf, env } = await begun(engine, { total: 1 }, { background: false })
-    await hf.locks.progress.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }] })
+    await hf.runs.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }] })
     await env.advance(7 * dayMs)
     await retainFor(2, { hf, env })
 
-    const reopened = await refusal(() => hf.locks.progress.reopen('c1', { total: 2 }))
+    const reopened = await refusal(() => hf.runs.reopen('c1', { total: 2 }))
 
     expect(reopened).toMatchObject({ code: 'ILLEGAL_MOVE', next: expect.stringContaining('another name') })
-    expect(await hf.locks.progress.left('c1', ['a', 'b'])).toEqual([])
+    expect(await hf.runs.remaining('c1', ['a', 'b'])).toEqual([])
   })
 
   test('whether to stop is yes when nobody can tell [L12] [P5]', async () => {
     const { hf, store } = await begun(engine, { total: 2 })
-    const fine = await hf.locks.progress.shouldStop('c1')
+    const fine = await hf.runs.shouldStop('c1')
     const other = await store.open({ agent: 'other' })
     await other.close()
 
-    const unknown = await other.locks.progress.shouldStop('c1', { token: 1 })
+    const unknown = await other.runs.shouldStop('c1', { token: 1 })
 
     expect(fine).toEqual({ stop: false, reason: null })
     expect(unknown).toMatchObject({ stop: true, error: { code: 'STORE_UNAVAILABLE' } })
-    expect(await hf.locks.progress.shouldStop('nothing')).toMatchObject({ stop: true })
+    expect(await hf.runs.shouldStop('nothing')).toMatchObject({ stop: true })
   })
 
   describe('misuse of progress', () => {
     test.each([
-      [
-        'INVALID',
-        'a lock held for no run',
-        (hf: Holdfast) => hf.locks.progress.start('c9', { lock: 'plain' }),
-      ],
+      ['INVALID', 'a lock held for no run', (hf: Holdfast) => hf.runs.start('c9', { lock: 'plain' })],
       [
         'LEASE_LOST',
         'a lock that nobody holds',
-        (hf: Holdfast) => hf.locks.progress.start('c9', { lock: 'none', token: 1 }),
+        (hf: Holdfast) => hf.runs.start('c9', { lock: 'none', token: 1 }),
       ],
-      ['ILLEGAL_MOVE', 'a run that is known', (hf: Holdfast) => hf.locks.progress.start('c1', { total: 1 })],
-      ['ILLEGAL_MOVE', 'resuming what runs', (hf: Holdfast) => hf.locks.progress.resume('c1')],
-      ['ILLEGAL_MOVE', 'reopening what runs', (hf: Holdfast) => hf.locks.progress.reopen('c1', { total: 1 })],
-      [
-        'NOT_FOUND',
-        'recording for no run',
-        (hf: Holdfast) => hf.locks.progress.record('c9', { done: 1, token: 1 }),
-      ],
-      ['NOT_FOUND', 'pausing no run', (hf: Holdfast) => hf.locks.progress.pause('c9')],
-      ['NOT_FOUND', 'the rest of no run', (hf: Holdfast) => hf.locks.progress.left('c9', ['a'])],
-      ['INVALID', 'a negative count', (hf: Holdfast) => hf.locks.progress.record('c1', { done: -1 })],
-      ['INVALID', 'half an item', (hf: Holdfast) => hf.locks.progress.record('c1', { done: 0.5 })],
-      [
-        'INVALID',
-        'an unknown option',
-        (hf: Holdfast) => hf.locks.progress.record('c1', { dun: 1 } as object),
-      ],
+      ['ILLEGAL_MOVE', 'a run that is known', (hf: Holdfast) => hf.runs.start('c1', { total: 1 })],
+      ['ILLEGAL_MOVE', 'resuming what runs', (hf: Holdfast) => hf.runs.resume('c1')],
+      ['ILLEGAL_MOVE', 'reopening what runs', (hf: Holdfast) => hf.runs.reopen('c1', { total: 1 })],
+      ['NOT_FOUND', 'recording for no run', (hf: Holdfast) => hf.runs.record('c9', { done: 1, token: 1 })],
+      ['NOT_FOUND', 'pausing no run', (hf: Holdfast) => hf.runs.pause('c9')],
+      ['NOT_FOUND', 'the rest of no run', (hf: Holdfast) => hf.runs.remaining('c9', ['a'])],
+      ['INVALID', 'a negative count', (hf: Holdfast) => hf.runs.record('c1', { done: -1 })],
+      ['INVALID', 'half an item', (hf: Holdfast) => hf.runs.record('c1', { done: 0.5 })],
+      ['INVALID', 'an unknown option', (hf: Holdfast) => hf.runs.record('c1', { dun: 1 } as object)],
       [
         'INVALID',
         'a hostile key',
-        (hf: Holdfast) => hf.locks.progress.record('c1', { outcomes: [{ key: 'a|b', outcome: 'done' }] }),
+        (hf: Holdfast) => hf.runs.record('c1', { outcomes: [{ key: 'a|b', outcome: 'done' }] }),
       ],
       [
         'INVALID',
         'an unknown outcome',
-        (hf: Holdfast) =>
-          hf.locks.progress.record('c1', { outcomes: [{ key: 'a', outcome: 'maybe' as 'done' }] }),
+        (hf: Holdfast) => hf.runs.record('c1', { outcomes: [{ key: 'a', outcome: 'maybe' as 'done' }] }),
       ],
-      ['INVALID', 'a run with a bar', (hf: Holdfast) => hf.locks.progress.get('a|b')],
-      [
-        'INVALID',
-        'a cursor that is no JSON',
-        (hf: Holdfast) => hf.locks.progress.record('c1', { cursor: 1n }),
-      ],
+      ['INVALID', 'a run with a bar', (hf: Holdfast) => hf.runs.get('a|b')],
+      ['INVALID', 'a cursor that is no JSON', (hf: Holdfast) => hf.runs.record('c1', { cursor: 1n })],
       [
         'INVALID',
         'too many keys',
         (hf: Holdfast) =>
-          hf.locks.progress.left(
+          hf.runs.remaining(
             'c1',
             Array.from({ length: 501 }, () => 'a'),
           ),
@@ -294,15 +277,15 @@ forEachEngine((engine) => {
       [
         'INVALID',
         'a failure without a reason',
-        (hf: Holdfast) => hf.locks.progress.fail('c1', {} as { reason: string }),
+        (hf: Holdfast) => hf.runs.fail('c1', {} as { reason: string }),
       ],
     ])('%s: %s is refused', async (code, _, call) => {
       const { hf } = await begun(engine, { total: 2 })
       await take(hf, 'plain')
-      const before = await hf.locks.progress.get('c1')
+      const before = await hf.runs.get('c1')
 
       expect(await refusalCode(() => call(hf))).toBe(code)
-      expect(await hf.locks.progress.get('c1')).toEqual(before)
+      expect(await hf.runs.get('c1')).toEqual(before)
     })
   })
 })
@@ -311,6 +294,6 @@ forEachEngine((engine) => {
 async function begun(engine: Engine, options: { total: number }, more: OpenOptions = {}) {
   const opened = await engine.open({ agent: 'ada', ...more })
   await take(opened.hf, 'global', { run: 'c1' })
-  await opened.hf.locks.progress.start('c1', options)
+  await opened.hf.runs.start('c1', options)
   return opened
 }

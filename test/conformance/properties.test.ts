@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       await env.advance(310_000)
 
       expect(await q.get('w1')).toEqual(before)
-      expect(before.standing).toBe('closed')
+      expect(before.phase).toBe('closed')
     },
   )
 
@@ -170,12 +170,12 @@ forEachEngine((engine) => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       const token = await bring(q, 'w1', state)
-      expect((await present(q.get('w1'))).standing).not.toBe('closed')
+      expect((await present(q.get('w1'))).phase).not.toBe('closed')
 
       const ended =
         token === null ? await q.cancel('w1') : await q.fail('w1', 'no', { agent: 'worker-1', token })
 
-      expect(ended.standing).toBe('closed')
+      expect(ended.phase).toBe('closed')
     },
   )
 })

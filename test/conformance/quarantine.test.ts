@@ -19,8 +19,8 @@ forEachEngine((engine) => {
     await crash(opened, q, 1)
 
     const found = await present(q.get(item.id))
-    expect(afterTwo).toMatchObject({ crashes: 2, quarantine: null, standing: 'waiting' })
-    expect(found).toMatchObject({ state: 'pending', crashes: 3, standing: 'waiting', payload: { a: 1 } })
+    expect(afterTwo).toMatchObject({ crashes: 2, quarantine: null, phase: 'waiting' })
+    expect(found).toMatchObject({ state: 'pending', crashes: 3, phase: 'waiting', payload: { a: 1 } })
     expect(found.quarantine).toMatchObject({
       at: expect.any(Number),
       reason: expect.stringContaining('3 holders'),
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
 
   test('a recovery reports what it quarantined, and the item has an event of it [Q17] [Q13]', async () => {
     const opened = await engine.open({ recovery: { everyMs: 0, onOpen: false } })
-    const q = opened.hf.queue('jobs', { crashesMax: 1 })
+    const q = opened.hf.queue('jobs', { maxCrashes: 1 })
     const { item } = await q.add(null)
     await q.next({ agent: 'worker-1', leaseMs })
     await opened.env.advance(leaseMs + 1)
@@ -85,21 +85,21 @@ forEachEngine((engine) => {
 
     await leaving.close()
 
-    expect(await q.get(item.id)).toMatchObject({ state: 'pending', standing: 'ready', crashes: 0 })
+    expect(await q.get(item.id)).toMatchObject({ state: 'pending', phase: 'ready', crashes: 0 })
   })
 
   test('a queue may allow another number of crashes, or any number [Q17]', async () => {
     const opened = await engine.open()
-    const strict = opened.hf.queue('strict', { crashesMax: 1 })
-    const patient = opened.hf.queue('patient', { crashesMax: 0 })
+    const strict = opened.hf.queue('strict', { maxCrashes: 1 })
+    const patient = opened.hf.queue('patient', { maxCrashes: 0 })
     await strict.add(null, { key: 'k' })
     await patient.add(null, { key: 'k' })
 
     await crash(opened, strict, 1)
     await crash(opened, patient, 6)
 
-    expect(await strict.get('k')).toMatchObject({ standing: 'waiting', crashes: 1 })
-    expect(await patient.get('k')).toMatchObject({ standing: 'waiting', crashes: 6, quarantine: null })
+    expect(await strict.get('k')).toMatchObject({ phase: 'waiting', crashes: 1 })
+    expect(await patient.get('k')).toMatchObject({ phase: 'waiting', crashes: 6, quarantine: null })
   })
 
   test('an operator releases an item from quarantine and its count starts again [Q17]', async () => {
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
 
     const released = await q.releaseFromQuarantine(item.id, { reason: 'memory doubled' })
 
-    expect(released).toMatchObject({ standing: 'ready', crashes: 0, quarantine: null })
+    expect(released).toMatchObject({ phase: 'ready', crashes: 0, quarantine: null })
     expect((await claimed(q.next())).item.id).toBe(item.id)
     expect((await q.events(item.id)).map(({ kind }) => kind)).toContain('item.unquarantined')
   })
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
 
     const cancelled = await q.cancel(item.id)
 
-    expect(cancelled).toMatchObject({ state: 'cancelled', standing: 'closed' })
+    expect(cancelled).toMatchObject({ state: 'cancelled', phase: 'closed' })
     expect(await q.stats()).toMatchObject({ cancelled: 1, quarantined: 0, blocked: 0 })
   })
 })

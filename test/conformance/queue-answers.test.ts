@@ -25,13 +25,13 @@ forEachEngine((engine) => {
     const { hf, store } = await engine.open()
     const elsewhere = await store.open({ namespace: 'elsewhere' })
     await elsewhere.queue('other').add(1)
-    await hf.queue('jobs', { attemptsMax: 7 }).add(1)
+    await hf.queue('jobs', { maxAttempts: 7 }).add(1)
     await hf.queue('changes', { workflow: 'merge' }).define()
     await hf.queue('jobs').pause({ reason: 'deploy' })
 
     expect(await hf.queues()).toMatchObject([
       { name: 'changes', workflow: 'merge', slots: 1, pausedAt: null },
-      { name: 'jobs', workflow: 'job', slots: null, attemptsMax: 7, pauseReason: 'deploy' },
+      { name: 'jobs', workflow: 'job', slots: null, maxAttempts: 7, pauseReason: 'deploy' },
     ])
   })
 

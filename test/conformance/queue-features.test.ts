@@ -25,7 +25,7 @@ forEachEngine((engine) => {
 
   test('stats count each item once, and add up [S5-22] [Q6]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada' })
-    const q = hf.queue('jobs', { crashesMax: 1, attemptsMax: 1 })
+    const q = hf.queue('jobs', { maxCrashes: 1, maxAttempts: 1 })
     const { item: poison } = await q.add('poison')
     await q.next({ agent: 'worker-1', leaseMs: 0 })
     await env.advance(1)
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
     expect(keys.slice(6).toSorted()).toEqual(['w2', 'w5', 'w8'])
   })
 
-  test('a listing can be narrowed by state, standing and quarantine [Q6]', async () => {
+  test('a listing can be narrowed by state, phase and quarantine [Q6]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 3)
     await q.nextWithLock({ agent: 'worker-1' })
@@ -86,8 +86,8 @@ forEachEngine((engine) => {
       (await q.list(options)).items.map(({ key }) => key)
 
     expect(await keys({ states: ['claimed', 'cancelled'] })).toEqual(['w1', 'w2'])
-    expect(await keys({ standing: 'ready' })).toEqual(['w3'])
-    expect(await keys({ standing: 'closed' })).toEqual(['w2'])
+    expect(await keys({ phase: 'ready' })).toEqual(['w3'])
+    expect(await keys({ phase: 'closed' })).toEqual(['w2'])
     expect(await keys({ quarantined: true })).toEqual([])
   })
 
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
     expect(released).toBe(true)
     expect(await q.get('w1')).toMatchObject({
       state: 'merged',
-      outcome: 'well',
+      outcome: 'succeeded',
       data: { mergedSha: 'beef02' },
     })
     expect(await q.getProcessingLock()).toBeNull()
@@ -177,7 +177,7 @@ forEachEngine((engine) => {
 
     const cancelled = await q.cancel('w1', { reason: 'superseded' })
 
-    expect(cancelled).toMatchObject({ state: 'cancelled', outcome: 'badly', cancelRequestedAt: null })
+    expect(cancelled).toMatchObject({ state: 'cancelled', outcome: 'failed', cancelRequestedAt: null })
     expect((await q.nextWithLock({ agent: 'worker-1' })).outcome).toBe('empty')
   })
 
@@ -253,7 +253,7 @@ forEachEngine((engine) => {
 
   test('a retry beyond the attempts allowed is refused with both numbers [C-12] [Q20]', async () => {
     const { q } = await openMerge(engine)
-    await q.submit('w1', { headSha: 'abcd', attemptsMax: 2 })
+    await q.submit('w1', { headSha: 'abcd', maxAttempts: 2 })
     await q.nextWithLock({ agent: 'worker-1' })
     await q.fail('w1', 'flaky', { agent: 'worker-1', retryable: true })
     await q.retry('w1')
@@ -265,7 +265,7 @@ forEachEngine((engine) => {
     expect(last.state).toBe('failed_terminal')
     expect(refused).toMatchObject({
       code: 'ATTEMPTS_EXHAUSTED',
-      facts: { failures: 2, attemptsMax: 2 },
+      facts: { failures: 2, maxAttempts: 2 },
     })
   })
 

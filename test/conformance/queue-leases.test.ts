@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       const other = await store.open({ ...off, agent: 'bob' })
 
       expect([bound.entriesReclaimed, bound.locksCleaned]).toEqual([1, 0])
-      expect(await other.locks.acquireLock('press')).toMatchObject({ outcome: 'claimed' })
+      expect(await other.locks.acquireLock('press')).toMatchObject({ outcome: 'acquired' })
     })
 
     test('spares reservations of paths too [S5-16]', async () => {
@@ -154,7 +154,7 @@ forEachEngine((engine) => {
       await env.advance(31_001)
       const after = await hf.locks.reserve('src/a.ts', { agent: 'eve' })
 
-      expect([within.outcome, after.outcome]).toEqual(['held', 'claimed'])
+      expect([within.outcome, after.outcome]).toEqual(['held', 'acquired'])
     })
 
     test('is told otherwise by whoever opens it with another grace [S5-16]', async () => {

@@ -17,7 +17,7 @@ forEachEngine((engine) => {
       code: 'BUSY',
       facts: { quota: 'reservations', agent: 'mallory', held: 100, max: 100 },
     })
-    expect(await other.locks.reserve('src/**')).toMatchObject({ outcome: 'claimed' })
+    expect(await other.locks.reserve('src/**')).toMatchObject({ outcome: 'acquired' })
   })
 
   test('an agent stands in at most fifty lines, also when it asks for all at once, and others get their place [S5d-16]', async () => {
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
   })
 
   test('both limits are options [S5d-16]', async () => {
-    const { hf, store } = await engine.open({ agent: 'ada', quotas: { reservations: 1, lockPlaces: 1 } })
+    const { hf, store } = await engine.open({ agent: 'ada', quotas: { reservations: 1, lockWaits: 1 } })
     const other = await store.open({ agent: 'bob' })
     for (const name of ['first', 'second']) await other.locks.acquireLock(name)
 
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     expect(
       await refusal(() => hf.execute('locks.acquireLock', { name: 'second', wait: true })),
     ).toMatchObject({
-      facts: { quota: 'lockPlaces', max: 1 },
+      facts: { quota: 'lockWaits', max: 1 },
     })
   })
 
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
 
     expect(asked.filter(({ status }) => status === 'rejected').length).toBeGreaterThan(0)
     expect(await other.locks.reserve('src/engines/**/*.test.ts')).toMatchObject({
-      outcome: 'claimed',
+      outcome: 'acquired',
     })
   })
 })

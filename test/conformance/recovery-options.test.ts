@@ -102,7 +102,7 @@ forEachEngine((engine) => {
         await outcomeOf(waiter.locks.acquireLock('free', { waitMs: 3_000 }), env),
       ]
 
-      expect(outcomes).toEqual(['empty', 'empty', 'claimed'])
+      expect(outcomes).toEqual(['empty', 'empty', 'acquired'])
       expect(await q.stats()).toMatchObject({ processing: 1 })
     })
 

@@ -86,12 +86,12 @@ forEachEngine((engine) => {
     const { env, host, helper, watcher } = await openFleet(engine)
     await helper.agents.register({ ...coder, pid: 101 })
     const { lock } = await take(helper, 'global', { ...coder, run: 'r' })
-    await helper.locks.progress.start('r', { ...coder, token: lock.lease.token, total: 3 })
+    await helper.runs.start('r', { ...coder, token: lock.lease.token, total: 3 })
 
     host.kill(101)
     await env.advance(1_000)
 
-    expect(await watcher.locks.progress.get('r')).toMatchObject({ status: 'paused' })
+    expect(await watcher.runs.get('r')).toMatchObject({ status: 'paused' })
   })
 
   test('helpers of one process are one holder: re-entry, the unfinished item, paths they name [L2] [L15]', async () => {
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
     const first = await claimedWithLock(helper.queue('jobs').nextWithLock(coder))
     await take(helper, 'deploy', { ...coder, reentrant: true })
     const outer = await helper.locks.reserve('src/**', coder)
-    if (outer.outcome !== 'claimed') throw new Error('its paths were not reserved')
+    if (outer.outcome !== 'acquired') throw new Error('its paths were not reserved')
 
     const again = await claimedWithLock(other.queue('jobs').nextWithLock(coder))
     const entered = await take(other, 'deploy', { ...coder, reentrant: true })
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
 
     expect([again.item.id, again.item.token]).toEqual([first.item.id, first.item.token])
     expect(entered.lock.depth).toBe(2)
-    expect([inside.outcome, stranger.outcome]).toEqual(['claimed', 'held'])
+    expect([inside.outcome, stranger.outcome]).toEqual(['acquired', 'held'])
   })
 
   test('what was taken by hand before the process was registered stays its holder’s, by its token [L2]', async () => {
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
     await helper.agents.register({ ...coder, pid: 101 })
     const { lock } = await take(helper, 'deploy', coder)
     const acquired = await helper.queue('main').acquireProcessingLock(coder)
-    const token = acquired.outcome === 'claimed' ? acquired.lock.lease.token : 0
+    const token = acquired.outcome === 'acquired' ? acquired.lock.lease.token : 0
 
     expect(await watcher.locks.releaseLock('deploy', { ...coder, token: lock.lease.token + 1 })).toBe(false)
     expect(await watcher.locks.releaseLock('deploy', { ...coder, token: lock.lease.token })).toBe(true)
@@ -161,6 +161,6 @@ async function openFleet(engine: Engine) {
 }
 
 function claimedName(answer: { outcome: string; lock?: { name: string } }): string {
-  expect(answer).toMatchObject({ outcome: 'claimed' })
+  expect(answer).toMatchObject({ outcome: 'acquired' })
   return answer.lock?.name ?? ''
 }

@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       await worker.stop()
 
       expect(runs).toBe(1)
-      expect((await present(q.get('w1'))).standing).not.toBe('held')
+      expect((await present(q.get('w1'))).phase).not.toBe('held')
       expect(await q.getProcessingLock()).toBeNull()
     })
 
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
   test('extending always lengthens, is capped where it says so, and is refused on an expired lock [Z6] [Q9]', async () => {
     const { q, env } = await openMerge(engine)
     const acquired = await q.acquireProcessingLock({ agent: 'worker-1', leaseMs })
-    if (acquired.outcome !== 'claimed') expect.fail('the lock was free')
+    if (acquired.outcome !== 'acquired') expect.fail('the lock was free')
     const expiries = [acquired.lock.lease.expiresAt ?? 0]
 
     for (let round = 0; round < 3; round++) {
@@ -298,7 +298,7 @@ forEachEngine((engine) => {
     const claim = await q.nextWithLock({ agent: 'worker-4' })
 
     expect(claim.outcome).toBe('empty')
-    expect(await q.get('w1')).toMatchObject({ state: 'pending', crashes: 3, standing: 'waiting' })
+    expect(await q.get('w1')).toMatchObject({ state: 'pending', crashes: 3, phase: 'waiting' })
   })
 
   test.each(['retry', 'submit', 'release'] as const)(

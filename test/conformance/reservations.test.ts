@@ -23,7 +23,7 @@ forEachEngine((engine) => {
       expiresAt: mine.lock.lease.expiresAt,
       by: [{ name: mine.lock.name, reason: 'rename' }],
     })
-    expect(apart).toMatchObject({ outcome: 'claimed' })
+    expect(apart).toMatchObject({ outcome: 'acquired' })
   })
 
   test('overlap goes both ways: a wide pattern meets a narrow one that was first [L15]', async () => {
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
 
     expect(await other.locks.reserve('src/**')).toMatchObject({ outcome: 'held', holder: 'ada' })
     expect(await other.locks.reserve('src/*/in/?.ts')).toMatchObject({ outcome: 'held' })
-    expect(await other.locks.reserve('src/*.ts')).toMatchObject({ outcome: 'claimed' })
+    expect(await other.locks.reserve('src/*.ts')).toMatchObject({ outcome: 'acquired' })
   })
 
   test('shared reservations lie beside each other and keep exclusive ones out [L15]', async () => {
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
     const [bob, cy] = [await store.open({ agent: 'bob' }), await store.open({ agent: 'cy' })]
     await hf.locks.reserve('src/**', { mode: 'shared' })
 
-    expect(await bob.locks.reserve('src/a.ts', { mode: 'shared' })).toMatchObject({ outcome: 'claimed' })
+    expect(await bob.locks.reserve('src/a.ts', { mode: 'shared' })).toMatchObject({ outcome: 'acquired' })
     expect(await cy.locks.reserve('src/a.ts')).toMatchObject({ outcome: 'held' })
   })
 
@@ -103,8 +103,8 @@ forEachEngine((engine) => {
     const inner = hf.locks.reserve('src/a.ts', { holding: [held(outer)] })
     const byHand = hf.locks.reserve('docs/a', { agent: 'bob', holding: [held(manual)] })
 
-    expect(await inner).toMatchObject({ outcome: 'claimed' })
-    expect(await byHand).toMatchObject({ outcome: 'claimed' })
+    expect(await inner).toMatchObject({ outcome: 'acquired' })
+    expect(await byHand).toMatchObject({ outcome: 'acquired' })
   })
 
   test('exactly those named are exempt: nobody else’s, no other, and none under another token [S5c-39]', async () => {
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
     expect(held(left).token).toBe(held(right).token)
     expect((await Promise.all(attempts)).map(({ outcome }) => outcome)).toEqual(Array(4).fill('held'))
     expect(await hf.locks.reserve('src/**', { holding: [held(left), held(right)] })).toMatchObject({
-      outcome: 'claimed',
+      outcome: 'acquired',
     })
   })
 
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
     host.kill(101)
     await env.advance(1_000)
 
-    expect(await heir.locks.reserve('src/a.ts')).toMatchObject({ outcome: 'claimed' })
+    expect(await heir.locks.reserve('src/a.ts')).toMatchObject({ outcome: 'acquired' })
   })
 
   test('one that nobody can read is set aside, not deleted, and stops nothing [L15]', async () => {
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
     const other = await hf.locks.reserve('test/**')
     await env.advance(10_000)
 
-    expect(other).toMatchObject({ outcome: 'claimed' })
+    expect(other).toMatchObject({ outcome: 'acquired' })
     expect((await hf.locks.list()).locks.map(({ holder }) => holder)).toEqual(['ada'])
     expect(await hf.locks.whoHas('docs/a.md')).toEqual([])
     // Fails unless it finds the row still there.
@@ -218,13 +218,14 @@ forEachEngine((engine) => {
     )
 
     const refused = await refusal(() => hf.locks.reserve('src/**', { agent: 'bob' }))
-    await hf.locks.releaseLock(all[0]?.lock.name)
+    const [first] = all
+    if (first) await hf.locks.releaseLock(first)
 
     expect(refused).toMatchObject({
       code: 'BUSY',
       facts: { limit: 'patterns', held: 5_000, asked: 1, max: 5_000 },
     })
-    expect(await hf.locks.reserve('src/**', { agent: 'bob' })).toMatchObject({ outcome: 'claimed' })
+    expect(await hf.locks.reserve('src/**', { agent: 'bob' })).toMatchObject({ outcome: 'acquired' })
   })
 
   test('who gets into whose way is counted in the audit [L15]', async () => {
@@ -249,7 +250,7 @@ forEachEngine((engine) => {
       Array.from({ length: 30 }, (_, number) => hf.locks.reserve('src/**', { agent: `agent-${number}` })),
     )
 
-    expect(answers.filter(({ outcome }) => outcome === 'claimed')).toHaveLength(1)
+    expect(answers.filter(({ outcome }) => outcome === 'acquired')).toHaveLength(1)
   })
 
   describe('misuse of reservations', () => {
@@ -283,13 +284,13 @@ forEachEngine((engine) => {
 })
 
 /** As whoever holds it names it. */
-function held(answer: Extract<ReservedPaths, { outcome: 'claimed' }> | undefined) {
+function held(answer: Extract<ReservedPaths, { outcome: 'acquired' }> | undefined) {
   if (!answer) throw new Error('it was not reserved')
   return { name: answer.lock.name, token: answer.lock.lease.token }
 }
 
 async function reserved(reserving: Promise<ReservedPaths>) {
   const answer = await reserving
-  expect(answer).toMatchObject({ outcome: 'claimed' })
-  return answer as Extract<ReservedPaths, { outcome: 'claimed' }>
+  expect(answer).toMatchObject({ outcome: 'acquired' })
+  return answer as Extract<ReservedPaths, { outcome: 'acquired' }>
 }

@@ -205,8 +205,8 @@ async function finishOneOfEach({ hf, env }: Opened, name = 'first'): Promise<voi
   const { message } = await hf.messages.sendWithAck('bob', { content: 1 })
   await hf.messages.receiveAck(message.id, { agent: 'bob' })
   await hf.locks.acquireLock(name, { run: name })
-  await hf.locks.progress.start(name, { lock: name, total: 1 })
-  await hf.locks.progress.record(name, { outcomes: [{ key: 'a', outcome: 'done' }] })
+  await hf.runs.start(name, { lock: name, total: 1 })
+  await hf.runs.record(name, { outcomes: [{ key: 'a', outcome: 'done' }] })
   await hf.locks.releaseLock(name)
   const instance = env.id()
   const { bootId, hostName, pidNamespace } = env.host.identity

@@ -74,7 +74,7 @@ forEachEngine((engine) => {
 
   test('of recoveries the newest thousand are kept, and the totals stay true, also of a queue [Q16] [S5-11]', async () => {
     const { hf, env } = await engine.open({ background: false })
-    const q = hf.queue('jobs', { crashesMax: 0 })
+    const q = hf.queue('jobs', { maxCrashes: 0 })
     // Each is claimed twice: after its second crash it waits.
     await q.addMany(Array.from({ length: 626 }, () => ({ payload: null })))
     for (let crash = 0; crash < 1_251; crash++) {

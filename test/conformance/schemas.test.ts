@@ -15,7 +15,7 @@ const unfailing: Workflow = {
   states: {
     todo: { claimTo: 'doing', moves: [] },
     doing: { held: true, lostTo: 'todo', moves: ['done'], completeTo: 'done' },
-    done: { closed: 'well', moves: [] },
+    done: { closed: 'succeeded', moves: [] },
   },
 }
 

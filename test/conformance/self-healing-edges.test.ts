@@ -82,7 +82,7 @@ forEachEngine((engine) => {
       const report = await q.detectAndRecoverStale()
 
       expect(report).toMatchObject({ entriesReclaimed: 1, ids: [item.id] })
-      expect(await q.get(item.id)).toMatchObject({ state: 'pending', standing: 'ready', payload: { a: 1 } })
+      expect(await q.get(item.id)).toMatchObject({ state: 'pending', phase: 'ready', payload: { a: 1 } })
     })
 
     test('of the owner, now unknown, heals when the lease lapses [Q14]', async () => {
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
 
       await q.detectAndRecoverStale()
 
-      expect(await q.get(item.id)).toMatchObject({ state: 'pending', standing: 'ready' })
+      expect(await q.get(item.id)).toMatchObject({ state: 'pending', phase: 'ready' })
     })
 
     test('by a close in the midst of healing leaves nothing half done [EP-004]', async () => {
@@ -188,7 +188,7 @@ forEachEngine((engine) => {
         expect(report).toMatchObject({ entriesReclaimed: 1, locksCleaned: 1, byState: { [state]: 1 } })
         expect(await q.get('w1')).toMatchObject({
           state: 'pending',
-          standing: 'ready',
+          phase: 'ready',
           previousState: state,
           crashes: 1,
           data: { bead: 'bd-1' },
@@ -285,7 +285,7 @@ forEachEngine((engine) => {
     test('acquiring the lock means the same [CV-003] [Q7]', async () => {
       const [on, off] = await onAndOff(engine, acquisitions)
 
-      expect(on).toEqual(['claimed', 'held', 'claimed', 'held', 'claimed'])
+      expect(on).toEqual(['acquired', 'held', 'acquired', 'held', 'acquired'])
       expect(off).toEqual(on)
     })
 

@@ -210,11 +210,11 @@ forEachEngine((engine) => {
       await hf.queue('jobs').nextWithLock(ada)
       await refusalCode(() => hf.queue('ghosts').complete('ghost', { ...ada, token: 1 }))
       await refusalCode(() => hf.locks.transfer('session:ghost', { to: 'bob', reason: 'he goes on' }))
-      await refusalCode(() => hf.locks.progress.start('ghost', { ...ada, token: 1 }))
+      await refusalCode(() => hf.runs.start('ghost', { ...ada, token: 1 }))
 
       expect((await hf.locks.list()).locks).toEqual([])
       expect((await hf.recovery.detectStaleLocks()).total).toBe(0)
-      expect(await hf.locks.progress.list()).toMatchObject({ runs: [] })
+      expect(await hf.runs.list()).toMatchObject({ runs: [] })
     })
   })
 
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
 
       const answers = await Promise.all(agents(10).map((agent) => hf.locks.acquireLock(name, { agent })))
 
-      const winner = agents(10)[answers.findIndex(({ outcome }) => outcome === 'claimed')]
+      const winner = agents(10)[answers.findIndex(({ outcome }) => outcome === 'acquired')]
       const holders = answers.flatMap((answer) => (answer.outcome === 'held' ? [answer.holder] : []))
       expect(holders).toEqual(Array.from({ length: 9 }, () => winner))
       expect((await hf.locks.list()).locks).toMatchObject([{ name, holder: winner }])
@@ -237,7 +237,7 @@ forEachEngine((engine) => {
         agents(100).map((agent, number) => hf.locks.acquireLock(`session:${number % 10}`, { agent })),
       )
 
-      expect(answers.filter(({ outcome }) => outcome === 'claimed')).toHaveLength(10)
+      expect(answers.filter(({ outcome }) => outcome === 'acquired')).toHaveLength(10)
       expect((await hf.locks.list()).locks).toHaveLength(10)
     })
 
@@ -254,7 +254,7 @@ forEachEngine((engine) => {
       const outcomes = answers.map((answer) =>
         answer.status === 'fulfilled' ? answer.value.outcome : 'error',
       )
-      expect(outcomes.toSorted()).toEqual(['claimed', ...Array.from({ length: 9 }, () => 'held')])
+      expect(outcomes.toSorted()).toEqual(['acquired', ...Array.from({ length: 9 }, () => 'held')])
     })
   })
 })

@@ -178,8 +178,8 @@ describe('what one handle knows of a lock', () => {
     const again = await alice.acquireLock('build')
 
     expect(refused).toMatchObject({ outcome: 'held', holder: 'bob' })
-    expect([taken, again]).toMatchObject([{ outcome: 'claimed' }, { outcome: 'claimed' }])
-    const tokens = [taken, again].map((each) => (each.outcome === 'claimed' ? each.lock.lease.token : 0))
+    expect([taken, again]).toMatchObject([{ outcome: 'acquired' }, { outcome: 'acquired' }])
+    const tokens = [taken, again].map((each) => (each.outcome === 'acquired' ? each.lock.lease.token : 0))
     expect(tokens[1]).toBeGreaterThan(tokens[0] as number)
   })
 
@@ -187,7 +187,7 @@ describe('what one handle knows of a lock', () => {
     const { alice } = await twoHandles()
     const acquire = async () => {
       const acquired = await alice.acquireLock('pool', { slots: 3 })
-      return acquired.outcome === 'claimed' ? acquired.lock : null
+      return acquired.outcome === 'acquired' ? acquired.lock : null
     }
     const [first, second, third] = [await acquire(), await acquire(), await acquire()]
 
@@ -218,7 +218,7 @@ begin select raise(abort, 'refused'); end`)
     const acquired = await hf.locks.acquireLock('build')
 
     expect(refused).toBeInstanceOf(Error)
-    expect(acquired).toMatchObject({ outcome: 'claimed' })
+    expect(acquired).toMatchObject({ outcome: 'acquired' })
   })
 })
 

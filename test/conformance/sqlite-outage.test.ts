@@ -22,6 +22,6 @@ forEachEngine((engine) => {
     await letGo()
     await env.advance(12_000)
 
-    expect(await present(healer.queue('jobs').get(item.id))).toMatchObject({ standing: 'ready', crashes })
+    expect(await present(healer.queue('jobs').get(item.id))).toMatchObject({ phase: 'ready', crashes })
   })
 })

@@ -20,13 +20,13 @@ forEachEngine((engine) => {
         stackRoot: root.item.id,
         stackDepth: 2,
         waitingFor: [middle.id],
-        standing: 'waiting',
+        phase: 'waiting',
       })
       expect(position).toBeNull()
       expect(await q.stats()).toMatchObject({ pending: 1, blocked: 2 })
     })
 
-    test('waits until its parent has closed well and is freed in the same moment [Q22] [Q12]', async () => {
+    test('waits until its parent has succeeded and is freed in the same moment [Q22] [Q12]', async () => {
       const { q, hf } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.add(null, { key: 'child', parent: 'parent' })
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       expect(waits?.what).toMatch(/2 items wait .*(child|other) of queue jobs.*parent.*failed/)
     })
 
-    test('that was stacked on a failed item runs once that was retried and closed well [S5c-50]', async () => {
+    test('that was stacked on a failed item runs once that was retried and succeeded [S5c-50]', async () => {
       const { q, hf } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.next({ agent: 'worker-1' })
@@ -111,12 +111,12 @@ forEachEngine((engine) => {
         if (how === 'failed') await q.fail('parent', 'no', { agent: 'worker-1', retryable: false })
         else await q.cancel('parent')
 
-        expect(await q.get('child')).toMatchObject({ standing: 'waiting', waitingFor: [parent.item.id] })
+        expect(await q.get('child')).toMatchObject({ phase: 'waiting', waitingFor: [parent.item.id] })
         expect((await q.next({ agent: 'worker-2' })).outcome).toBe('empty')
       },
     )
 
-    test('is freed after all when its failed parent is retried and closes well [Q22]', async () => {
+    test('is freed after all when its failed parent is retried and succeeds [Q22]', async () => {
       const { q } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.add(null, { key: 'child', parent: 'parent' })
@@ -127,10 +127,10 @@ forEachEngine((engine) => {
 
       await q.complete('parent', { agent: 'worker-1' })
 
-      expect(await q.get('child')).toMatchObject({ standing: 'ready' })
+      expect(await q.get('child')).toMatchObject({ phase: 'ready' })
     })
 
-    test('does not wait for a parent that has closed well already [Q22]', async () => {
+    test('does not wait for a parent that has succeeded already [Q22]', async () => {
       const { q } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.next({ agent: 'worker-1' })
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
 
       const { item } = await q.add(null, { key: 'child', parent: 'parent' })
 
-      expect(item).toMatchObject({ standing: 'ready', waitingFor: [], stackDepth: 1 })
+      expect(item).toMatchObject({ phase: 'ready', waitingFor: [], stackDepth: 1 })
     })
 
     test('needs a parent that exists [Q22]', async () => {
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       const refused = await refusal(() => q.add(null, { key: 'd11', parent: 'd10' }))
 
       expect(await q.get('d10')).toMatchObject({ stackDepth: 10 })
-      expect(refused).toMatchObject({ code: 'INVALID', facts: { depthMax: 10 } })
+      expect(refused).toMatchObject({ code: 'INVALID', facts: { maxDepth: 10 } })
     })
 
     test('cannot be stacked on its own descendant [Q22]', async () => {
@@ -226,8 +226,8 @@ forEachEngine((engine) => {
       await q.next({ agent: 'worker-1' })
       await q.complete('first', { agent: 'worker-1' })
 
-      expect(between).toMatchObject({ standing: 'waiting', blockers: [first, second], waitingFor: [first] })
-      expect(await q.get('last')).toMatchObject({ standing: 'ready', waitingFor: [] })
+      expect(between).toMatchObject({ phase: 'waiting', blockers: [first, second], waitingFor: [first] })
+      expect(await q.get('last')).toMatchObject({ phase: 'ready', waitingFor: [] })
     })
 
     test('names them by id or by key, its own queue first, and in other queues by id [S5c-51]', async () => {
@@ -274,7 +274,7 @@ forEachEngine((engine) => {
 
       expect(byBlocker).toMatchObject({ code: 'INVALID', facts: { blocker: z } })
       expect(byParent.code).toBe('INVALID')
-      expect(item).toMatchObject({ id: x, standing: 'waiting' })
+      expect(item).toMatchObject({ id: x, phase: 'waiting' })
       expect(await q.get('y')).toMatchObject({ id: y, waitingFor: [x] })
     })
 

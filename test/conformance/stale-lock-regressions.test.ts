@@ -29,7 +29,7 @@ forEachEngine((engine) => {
             ...agents.map((hf) => hf.recovery.detectAndRecoverStale()),
             ...agents.map((hf) => hf.locks.recoverLocksOnStartup()),
           ])
-          const winners = agents.filter((_, index) => answers[index]?.outcome === 'claimed')
+          const winners = agents.filter((_, index) => answers[index]?.outcome === 'acquired')
 
           const { locks } = await (agents[0] as Holdfast).locks.list()
           expect(winners).toHaveLength(1)
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
     const heir = await store.open({ agent: 'heir', background: false })
     const answer = await heir.locks.acquireLock('press')
 
-    expect(answer).toMatchObject({ outcome: 'claimed' })
+    expect(answer).toMatchObject({ outcome: 'acquired' })
   })
 })
 

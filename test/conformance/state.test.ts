@@ -293,7 +293,7 @@ forEachEngine((engine) => {
       expect(update).toMatchObject({ outcome: 'saved', attempts: 1 })
     })
 
-    test.each([1, 3])('may be allowed %i attempts, the first one counted', async (attemptsMax) => {
+    test.each([1, 3])('may be allowed %i attempts, the first one counted', async (maxAttempts) => {
       const { hf } = await engine.openInRealTime({ background: false })
       const plan = hf.state('plan')
       let calls = 0
@@ -305,12 +305,12 @@ forEachEngine((engine) => {
             await plan.set('in the way')
             return 'mine'
           },
-          { attemptsMax },
+          { maxAttempts },
         ),
       )
 
-      expect(refused.facts).toMatchObject({ attempts: attemptsMax })
-      expect(calls).toBe(attemptsMax)
+      expect(refused.facts).toMatchObject({ attempts: maxAttempts })
+      expect(calls).toBe(maxAttempts)
     })
 
     test('that throws saves nothing, and passes on even a conflict of its own', async () => {
@@ -358,7 +358,7 @@ forEachEngine((engine) => {
 
       const updates = await Promise.all(
         Array.from({ length: 20 }, (_, number) =>
-          (number % 2 ? hf : other).state<number>('count').update(add, { attemptsMax: 100 }),
+          (number % 2 ? hf : other).state<number>('count').update(add, { maxAttempts: 100 }),
         ),
       )
 

@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       ids.map((id, number) => (queues[number % handleCount] ?? q).setPriority(id, (number * 7) % 10)),
     )
     await claiming
-    const { items } = await q.list({ standing: 'ready', limit: 500 })
+    const { items } = await q.list({ phase: 'ready', limit: 500 })
     const served = await claimedMany(q.claimMany(100, { agent: 'late' }))
 
     const priorities = served.map(({ priority }) => priority)
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
     expect(new Set(done.map(({ state }) => state))).toEqual(new Set(['done']))
     expect(await q.stats()).toMatchObject({ completed: 200, processing: 0 })
     const versions = new Set(
-      (await q.list({ standing: 'closed', limit: 500 })).items.map(({ version }) => version),
+      (await q.list({ phase: 'closed', limit: 500 })).items.map(({ version }) => version),
     )
     expect(versions).toEqual(new Set([3]))
   })

@@ -66,7 +66,7 @@ forEachEngine((engine) => {
         expect(item).toMatchObject({
           id: first.item.id,
           state: 'pending',
-          standing: 'ready',
+          phase: 'ready',
           priority: 4,
           attempts: 0,
           failures: 0,
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
         payload: { b: 2 },
         data: { other: 2 },
         runAt,
-        attemptsMax: 7,
+        maxAttempts: 7,
         blockers: ['w2'],
       })
 
@@ -162,10 +162,10 @@ forEachEngine((engine) => {
         priority: 9,
         payload: { b: 2 },
         runAt,
-        attemptsMax: 7,
+        maxAttempts: 7,
         blockers: [blocker.item.id],
         waitingFor: [blocker.item.id],
-        standing: 'waiting',
+        phase: 'waiting',
         version: 2,
         data: { headSha: 'bbbb', bead: 'bd-2', kept: 1, other: 2 },
       })
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
         payload: { a: 1, b: { c: [1, 2] } },
         data: { note: { x: 1, y: 2 } },
         runAt: env.now() + 60_000,
-        attemptsMax: 7,
+        maxAttempts: 7,
         parent: 'w2',
         blockers: ['w3'],
       }
@@ -226,9 +226,9 @@ forEachEngine((engine) => {
       await q.submit('w1', { headSha: 'aaaa', runAt: new Date(env.now() + 60_000) })
       const cleared = await q.submit('w1', { headSha: 'aaaa', runAt: null })
 
-      expect(delayed).toMatchObject({ position: null, totalPending: 0, item: { standing: 'waiting' } })
+      expect(delayed).toMatchObject({ position: null, totalPending: 0, item: { phase: 'waiting' } })
       expect(delayed.reason).toContain('delayed')
-      expect([lifted, cleared].map(({ position, item }) => [position, item.standing])).toEqual([
+      expect([lifted, cleared].map(({ position, item }) => [position, item.phase])).toEqual([
         [1, 'ready'],
         [1, 'ready'],
       ])
@@ -257,9 +257,9 @@ forEachEngine((engine) => {
       const circle = await refusalCode(() => q.submit('w1', { headSha: 'aaaa', parent: 'w3' }))
       const free = await q.submit('w2', { headSha: 'aaaa', parent: null })
 
-      expect(item).toMatchObject({ standing: 'waiting', stackDepth: 1 })
+      expect(item).toMatchObject({ phase: 'waiting', stackDepth: 1 })
       expect(circle).toBe('INVALID')
-      expect(free).toMatchObject({ position: 2, item: { parent: null, waitingFor: [], standing: 'ready' } })
+      expect(free).toMatchObject({ position: 2, item: { parent: null, waitingFor: [], phase: 'ready' } })
     })
 
     test('takes along what is stacked on it, so that only real circles are refused [S5c-43]', async () => {
@@ -345,16 +345,16 @@ forEachEngine((engine) => {
       const { item } = await q.submit('w1', {
         headSha: 'bbbb',
         priority: 1,
-        attemptsMax: 7,
+        maxAttempts: 7,
         payload: { a: 1 },
         bead: 'bd-1',
       })
 
       expect(item).toMatchObject({
-        standing: 'held',
+        phase: 'held',
         holder: 'worker-1',
         priority: 1,
-        attemptsMax: 7,
+        maxAttempts: 7,
         data: { headSha: 'bbbb', testedAgainstSha: null },
       })
     })

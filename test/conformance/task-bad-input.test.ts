@@ -53,10 +53,10 @@ const calls: Record<string, readonly Call[]> = {
     (hf) => hf.tasks.claimTaskForAgent('T-1', { token: -1 }),
   ],
   claimNext: [
-    (hf) => hf.tasks.claimNext({ agentMax: 0 }),
-    (hf) => hf.tasks.claimNext({ hostMax: 1.5 }),
+    (hf) => hf.tasks.claimNext({ maxPerAgent: 0 }),
+    (hf) => hf.tasks.claimNext({ maxPerHost: 1.5 }),
     (hf) => hf.tasks.claimNext({ leaseMs: -1 }),
-    (hf) => hf.tasks.claimNext({ priorityMax: Number.NaN }),
+    (hf) => hf.tasks.claimNext({ maxPriority: Number.NaN }),
   ],
   batchClaim: [
     (hf) => hf.tasks.batchClaim([]),

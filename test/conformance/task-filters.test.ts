@@ -79,7 +79,7 @@ forEachEngine((engine) => {
         owner: fc.constantFrom('olga', 'otto', 'nobody', null),
         mine: fc.boolean(),
         host: fc.constantFrom('attic', 'cellar', null),
-        priorityMax: fc.nat(10),
+        maxPriority: fc.nat(10),
       },
       { requiredKeys: [] },
     )
@@ -306,7 +306,7 @@ async function expectedWords(store: Store): Promise<string[]> {
     (Array.isArray(value) ? value : []).filter((each) => typeof each === 'string')
   return items
     .map(([, item]) => item)
-    .filter(({ queue, standing }) => queue === 'tasks' && standing === 'ready')
+    .filter(({ queue, phase }) => queue === 'tasks' && phase === 'ready')
     .flatMap(({ data, priority, addedAt, id }) => {
       const { labels, owner, host } = data as Record<string, unknown>
       const found = [

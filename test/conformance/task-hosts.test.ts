@@ -9,13 +9,13 @@ forEachEngine((engine) => {
   test('what is claimed by hand counts for the machine it is claimed on [S5c-45]', async () => {
     const { byHand, workshop, attic } = await openMachines(engine)
     await addTasks(byHand, 6)
-    await claimedTask(byHand.tasks.claimNext({ hostMax: 1 }))
+    await claimedTask(byHand.tasks.claimNext({ maxPerHost: 1 }))
 
-    const again = await byHand.tasks.claimNext({ hostMax: 1 })
-    const bound = await workshop.tasks.claimNext({ hostMax: 1 })
-    const elsewhere = await attic.tasks.claimNext({ hostMax: 1 })
-    const second = await workshop.tasks.claimNext({ hostMax: 2 })
-    const third = await byHand.tasks.claimNext({ hostMax: 2 })
+    const again = await byHand.tasks.claimNext({ maxPerHost: 1 })
+    const bound = await workshop.tasks.claimNext({ maxPerHost: 1 })
+    const elsewhere = await attic.tasks.claimNext({ maxPerHost: 1 })
+    const second = await workshop.tasks.claimNext({ maxPerHost: 2 })
+    const third = await byHand.tasks.claimNext({ maxPerHost: 2 })
 
     const full = (holds: number) => ({ outcome: 'full', holds })
     expect([again, bound, third]).toEqual([full(1), full(1), full(2)])
@@ -27,9 +27,9 @@ forEachEngine((engine) => {
     await addTasks(byHand, 12)
 
     const here = [byHand, workshop].flatMap((hf) =>
-      [1, 2, 3, 4].map(() => hf.tasks.claimNext({ hostMax: 3 })),
+      [1, 2, 3, 4].map(() => hf.tasks.claimNext({ maxPerHost: 3 })),
     )
-    const there = attic.tasks.claimNext({ hostMax: 3 })
+    const there = attic.tasks.claimNext({ maxPerHost: 3 })
     const outcomes = (await Promise.all(here)).map(({ outcome }) => outcome)
 
     expect(outcomes.sort()).toEqual([...Array(3).fill('claimed'), ...Array(5).fill('full')])
@@ -41,8 +41,8 @@ forEachEngine((engine) => {
     await addTasks(byHand, 3)
     await claimedTask(byHand.tasks.claimNext({ agent: 'elsewhere' }))
 
-    const own = await claimedTask(byHand.tasks.claimNext({ hostMax: 1 }))
-    const forAnother = await byHand.tasks.claimNext({ agent: 'elsewhere', hostMax: 1 })
+    const own = await claimedTask(byHand.tasks.claimNext({ maxPerHost: 1 }))
+    const forAnother = await byHand.tasks.claimNext({ agent: 'elsewhere', maxPerHost: 1 })
     await byHand.tasks.releaseTask(own.task.id)
 
     expect(forAnother.outcome).toBe('claimed')
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
     await attic.agents.register({ agent: 'coder', pid: 201 })
     await claimedTask(attic.tasks.claimNext())
 
-    const forCoder = await workshop.tasks.claimNext({ agent: 'coder', hostMax: 1 })
+    const forCoder = await workshop.tasks.claimNext({ agent: 'coder', maxPerHost: 1 })
 
     expect(forCoder).toEqual({ outcome: 'full', holds: 1 })
   })
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
     await workshop.tasks.addTask('elsewhere', { host: 'attic', priority: 0 })
     await workshop.tasks.addTask('anywhere', { key: 'N' })
 
-    const first = await nameless.tasks.claimNext({ hostMax: 1 })
+    const first = await nameless.tasks.claimNext({ maxPerHost: 1 })
     const second = await nameless.tasks.claimNext()
 
     expect(first).toMatchObject({ outcome: 'claimed', task: { key: 'N' } })

@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       const handles = await Promise.all([1, 2, 3].map(() => store.open({ background: false })))
       const addLabel = (handle: typeof hf, label: string) =>
         handle.tasks.updateWithRetry('T-1', ({ labels }) => ({ labels: [...labels, label] }), {
-          attemptsMax: 20,
+          maxAttempts: 20,
         })
 
       await Promise.all(
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('T-1')).toMatchObject({ title: 'one' })
     })
 
-    test.each([1, 3])('may be allowed %i attempts, the first one counted [T14]', async (attemptsMax) => {
+    test.each([1, 3])('may be allowed %i attempts, the first one counted [T14]', async (maxAttempts) => {
       const { hf } = await openWithTask(engine, 'real time')
       let calls = 0
       const disturbed = async () => {
@@ -192,9 +192,9 @@ forEachEngine((engine) => {
         return { title: 'never' }
       }
 
-      await refusalCode(() => hf.tasks.updateWithRetry('T-1', disturbed, { attemptsMax }))
+      await refusalCode(() => hf.tasks.updateWithRetry('T-1', disturbed, { maxAttempts }))
 
-      expect(calls).toBe(attemptsMax)
+      expect(calls).toBe(maxAttempts)
     })
 
     test('does not repeat what failed for another reason, and may decide to leave the task as it is', async () => {

@@ -113,7 +113,7 @@ forEachEngine((engine) => {
       expect(await keys({ owner: null, status: 'Todo' })).toEqual(['later'])
       expect(await keys({ host: 'workshop' })).toEqual(['held'])
       expect(await keys({ assignee: 'ada' })).toEqual(['held'])
-      expect(await keys({ priorityMax: 1 })).toEqual(['first'])
+      expect(await keys({ maxPriority: 1 })).toEqual(['first'])
     })
 
     test('finds a task by its words whatever text a program has put beside them [T1]', async () => {
@@ -352,7 +352,7 @@ forEachEngine((engine) => {
       await hf.tasks.addTask('db', { labels: ['db', 'big'], host: 'workshop', priority: 7 })
 
       const none = await hf.tasks.claimNext({ labels: ['db', 'small'] })
-      const tooFar = await hf.tasks.claimNext({ labels: ['db'], priorityMax: 6 })
+      const tooFar = await hf.tasks.claimNext({ labels: ['db'], maxPriority: 6 })
       const db = await claimedTask(hf.tasks.claimNext({ labels: ['db'], host: 'workshop', owner: null }))
       const ui = await claimedTask(hf.tasks.claimNext({ owner: 'olga' }))
 
@@ -367,7 +367,7 @@ forEachEngine((engine) => {
       await hf.tasks.claimNext({ agent: 'ada' })
 
       const [full, other] = await Promise.all([
-        hf.tasks.claimNext({ agent: 'ada', agentMax: 1 }),
+        hf.tasks.claimNext({ agent: 'ada', maxPerAgent: 1 }),
         claimedTask(hf.tasks.claimNext({ agent: 'bob' })),
       ])
 
@@ -378,12 +378,12 @@ forEachEngine((engine) => {
       const { hf, store } = await engine.open({ agent: 'ada' })
       const other = await store.open({ agent: 'bob' })
       for (let number = 0; number < 5; number++) await hf.tasks.addTask(`task ${number}`)
-      await hf.tasks.claimNext({ agentMax: 2 })
-      await hf.tasks.claimNext({ agentMax: 2 })
+      await hf.tasks.claimNext({ maxPerAgent: 2 })
+      await hf.tasks.claimNext({ maxPerAgent: 2 })
 
-      const full = await hf.tasks.claimNext({ agentMax: 2 })
-      const onHost = await other.tasks.claimNext({ hostMax: 2 })
-      const allowed = await other.tasks.claimNext({ agentMax: 1, hostMax: 3 })
+      const full = await hf.tasks.claimNext({ maxPerAgent: 2 })
+      const onHost = await other.tasks.claimNext({ maxPerHost: 2 })
+      const allowed = await other.tasks.claimNext({ maxPerAgent: 1, maxPerHost: 3 })
 
       expect(full).toEqual({ outcome: 'full', holds: 2 })
       expect(onHost).toEqual({ outcome: 'full', holds: 2 })
@@ -400,10 +400,10 @@ forEachEngine((engine) => {
       const long = { leaseMs: 3_600_000 }
       for (let held = 0; held < 2; held++) await claimedTask(hf.tasks.claimNext(long))
 
-      const full = await hf.tasks.claimNext({ ...long, agentMax: 2 })
-      const onHost = await hf.tasks.claimNext({ ...long, hostMax: 2 })
-      const many = await crowd.tasks.claimNext({ agentMax: 1_050 })
-      const allowed = await hf.tasks.claimNext({ ...long, agentMax: 3, hostMax: 1_053 })
+      const full = await hf.tasks.claimNext({ ...long, maxPerAgent: 2 })
+      const onHost = await hf.tasks.claimNext({ ...long, maxPerHost: 2 })
+      const many = await crowd.tasks.claimNext({ maxPerAgent: 1_050 })
+      const allowed = await hf.tasks.claimNext({ ...long, maxPerAgent: 3, maxPerHost: 1_053 })
 
       expect([full, onHost, many]).toEqual([
         { outcome: 'full', holds: 2 },

@@ -42,7 +42,7 @@ forEachEngine((engine) => {
   test('a handler may throw anything, and its item fails [S5c-3]', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue<string>('jobs')
-    await q.addMany(kinds.map((payload) => ({ payload, attemptsMax: 1 })))
+    await q.addMany(kinds.map((payload) => ({ payload, maxAttempts: 1 })))
 
     const worker = hf.work(q, ({ payload }) => {
       throw thrown[payload]?.()
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
     const logger: Logger = { debug: never, info: never, warn: never, error: never }
     const { hf, env } = await engine.open({ logger })
     const q = hf.queue('jobs')
-    const { item } = await q.add(null, { attemptsMax: 1 })
+    const { item } = await q.add(null, { maxAttempts: 1 })
 
     const worker = hf.work(q, () => {
       throw new Error('no such user')
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
   test('fail() with anything is answered, or refused as INVALID [S5c-3]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
-    await q.addMany(kinds.map((payload) => ({ payload, attemptsMax: 1 })))
+    await q.addMany(kinds.map((payload) => ({ payload, maxAttempts: 1 })))
     const answers: unknown[] = []
 
     for (const make of Object.values(thrown)) {

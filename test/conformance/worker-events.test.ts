@@ -26,7 +26,7 @@ forEachEngine((engine) => {
 
     test('is told of each failure with what was thrown, and whether it is tried again [S6-22]', async () => {
       const { hf, q, env } = await openJobs(engine)
-      await q.add('bad', { attemptsMax: 2 })
+      await q.add('bad', { maxAttempts: 2 })
       const thrown = new TypeError('no such branch')
       const worker = hf.work(q, () => Promise.reject(thrown), { backoff: soon })
       const told: unknown[] = []

@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       await env.advance(100)
       const rival = await store.open({ agent: 'rival' })
       await env.advance(120_000)
-      const ahead = await q.list({ standing: 'held' })
+      const ahead = await q.list({ phase: 'held' })
 
       expect(worker.running).toBe(1)
       expect(ahead.items.map(({ holder }) => holder)).toEqual([hf.agent, hf.agent, hf.agent])
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
 
       expect(during).toMatchObject({ processing: 1, pending: 2 })
       expect(await q.stats()).toMatchObject({ completed: 1, pending: 2, processing: 0 })
-      const { items } = await q.list({ standing: 'ready' })
+      const { items } = await q.list({ phase: 'ready' })
       expect(items.map(({ crashes, failures }) => [crashes, failures])).toEqual([
         [0, 0],
         [0, 0],
@@ -277,7 +277,7 @@ forEachEngine((engine) => {
       finish()
 
       expect(anew.id).toBe(item.id)
-      expect(await q.get(item.id)).toMatchObject({ standing: 'held', token: anew.token })
+      expect(await q.get(item.id)).toMatchObject({ phase: 'held', token: anew.token })
     })
 
     test('that stops while its store fails gives everything back when it is mended, and still waits for its handlers', async () => {
@@ -328,8 +328,8 @@ forEachEngine((engine) => {
 
       expect(inTime).toBe(true)
       expect(await Promise.all(ids.map((id) => q.get(id)))).toMatchObject([
-        { standing: 'ready', exposures: 1 },
-        { standing: 'ready', exposures: 1 },
+        { phase: 'ready', exposures: 1 },
+        { phase: 'ready', exposures: 1 },
       ])
     })
 
@@ -513,7 +513,7 @@ forEachEngine((engine) => {
       const free = await store.damage.holdUpWriters()
       const seen: unknown[] = []
       const worker = hf.work(q, ({ key }) => void seen.push(key))
-      await q.isLocked()
+      await q.usesProcessingLock()
 
       const stopped = worker.stop({ drainMs: 0 })
       await env.advance(3_000)
@@ -522,7 +522,7 @@ forEachEngine((engine) => {
       await env.advance(3_000)
 
       expect(await q.getProcessingLock()).toBeNull()
-      expect(await q.get('w1')).toMatchObject({ standing: 'ready' })
+      expect(await q.get('w1')).toMatchObject({ phase: 'ready' })
       expect(seen).toEqual([])
     })
 
@@ -646,7 +646,7 @@ forEachEngine((engine) => {
 
     test('that throws every time is not run more often than attempts are allowed', async () => {
       const { hf, env } = await engine.open()
-      const q = hf.queue('jobs', { attemptsMax: 2 })
+      const q = hf.queue('jobs', { maxAttempts: 2 })
       const { item } = await q.add(null)
       let runs = 0
       const worker = hf.work(q, () => {
@@ -686,7 +686,7 @@ forEachEngine((engine) => {
       const states = {
         new: { claimTo: 'busy', moves: [] },
         busy,
-        done: { moves: [], closed: 'well' },
+        done: { moves: [], closed: 'succeeded' },
       } as const
       const workflow = { name: 'hopeful', initial: 'new', failsRetryably: true, retryForgives: true, states }
       const q = hf.queue('hopes', { workflow })
@@ -712,7 +712,7 @@ forEachEngine((engine) => {
       await worker.stop()
 
       expect(runs).toBeLessThanOrEqual(3)
-      expect((await present(q.get(item.id))).standing).not.toBe('held')
+      expect((await present(q.get(item.id))).phase).not.toBe('held')
     })
   })
 

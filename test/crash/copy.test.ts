@@ -121,7 +121,7 @@ describe('from SQLite to PostgreSQL', () => {
     const tokens = []
     for (const name of [lock.name, 'brief']) {
       const granted = await hf.locks.acquireLock(name, { agent: 'next' })
-      tokens.push(granted.outcome === 'claimed' ? granted.lock.lease.token : 0)
+      tokens.push(granted.outcome === 'acquired' ? granted.lock.lease.token : 0)
     }
 
     expect(done.state).toBe('done')
@@ -225,7 +225,7 @@ describe('interrupted', () => {
 
   test('what changed meanwhile without an event is found by comparing, and copied anew', async () => {
     const { from, to } = halfCopy()
-    raw(from, "update item set expires_at = expires_at + 1 where standing = 'held'")
+    raw(from, "update item set expires_at = expires_at + 1 where phase = 'held'")
 
     const report = await copy(from, to)
 
@@ -669,7 +669,7 @@ function reader(url: string, namespace = 'default'): Promise<Holdfast> {
 async function timesLeft(url: string): Promise<Record<string, number>> {
   const hf = await reader(url)
   const { locks } = await hf.locks.list()
-  const { items } = await hf.queue('jobs').list({ standing: 'held' })
+  const { items } = await hf.queue('jobs').list({ phase: 'held' })
   const held = [...locks, ...items].map(
     (each) =>
       [`${'name' in each ? `${each.name}#${each.slot}` : each.id}`, each.lease?.remainingMs ?? 0] as const,

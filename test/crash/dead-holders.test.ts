@@ -94,7 +94,7 @@ test('a one-shot claim keeps its whole lease after its process is gone [X6] [Q13
   expect(report.entriesReclaimed).toBe(0)
   const item = (await hf.queue('q').get(manual.item.id)) as QueueItem<unknown>
   expect(item).toMatchObject({
-    standing: 'held',
+    phase: 'held',
     holder: 'person',
     token: manual.item.token,
     lease: { instance: null, leaseMs: 300_000, expiresAt: manual.item.lease?.expiresAt },
@@ -124,7 +124,7 @@ test('after a restart of the machine bound leases are free at once and manual on
     evidence: 'the machine has been restarted since',
   })
   expect(await hf.queue('q').get(manual.id)).toMatchObject({
-    standing: 'held',
+    phase: 'held',
     holder: 'before',
     token: manual.token,
   })

@@ -78,14 +78,14 @@ async function takeOverFromKilled(): Promise<number> {
   const answer = await waiting
   const tookMs = performance.now() - killedAt
 
-  expect(answer).toMatchObject({ outcome: 'claimed', lock: { holder: 'test' } })
-  expect(await hf.locks.progress.get('c1')).toMatchObject({
+  expect(answer).toMatchObject({ outcome: 'acquired', lock: { holder: 'test' } })
+  expect(await hf.runs.get('c1')).toMatchObject({
     status: 'paused',
     done: 2,
     pauseReason: expect.stringContaining('its lock was lost'),
   })
-  expect(await hf.locks.progress.resume('c1')).toMatchObject({ status: 'running', remaining: 2 })
-  expect(await hf.locks.progress.left('c1', ['a', 'b', 'c', 'd'])).toEqual(['c', 'd'])
+  expect(await hf.runs.resume('c1')).toMatchObject({ status: 'running', remaining: 2 })
+  expect(await hf.runs.remaining('c1', ['a', 'b', 'c', 'd'])).toEqual(['c', 'd'])
   return Math.round(tookMs)
 }
 
@@ -104,7 +104,7 @@ test('a waiter killed in line holds nobody up [L16] [X6]', async () => {
   await hf.locks.releaseLock('one', { agent: 'person', token })
   const releasedAt = performance.now()
 
-  expect(await waiting).toMatchObject({ outcome: 'claimed', lock: { holder: 'test' } })
+  expect(await waiting).toMatchObject({ outcome: 'acquired', lock: { holder: 'test' } })
   expect(performance.now() - releasedAt).toBeLessThan(2000)
 })
 
@@ -113,7 +113,7 @@ test('fifty waiters in each of two processes are served in order, and none loses
   const hf = await openHere(store)
   const { lock } = await taken(hf.locks.acquireLock('one'))
   const open = (agent: string) =>
-    openLocker(store, { agent, durability: 'normal', quotas: { lockPlaces: 100 } })
+    openLocker(store, { agent, durability: 'normal', quotas: { lockWaits: 100 } })
   const lockers = await Promise.all(['left', 'right'].map(open))
   const served = lockers.map((locker) => locker.ask('line', { name: 'one', count: 50 }))
   await until('all wait', async () => (await hf.locks.getCurrentLockInfo('one')).waiting === 100)
@@ -150,7 +150,7 @@ test('a waiter whose main loop is stuck when its turn comes does not keep a free
   const waitedMs = performance.now() - releasedAt
 
   print(`the next in line had the lock after ${Math.round(waitedMs)} ms`)
-  expect(answer).toMatchObject({ outcome: 'claimed', lock: { holder: 'test' } })
+  expect(answer).toMatchObject({ outcome: 'acquired', lock: { holder: 'test' } })
   // Its place lasts 5 s more. Its lease would have lasted until its process counts as wedged.
   expect(waitedMs).toBeLessThan(10_000)
 })
@@ -169,16 +169,16 @@ test('a frozen holder thawed late is refused: its record, its release, and its s
 
   frozen.kill('SIGSTOP')
   const answer = await hf.locks.acquireLock('global', { waitMs: 20_000, run: 'c1' })
-  await hf.locks.progress.resume('c1')
+  await hf.runs.resume('c1')
   const lateRecord = frozen.askRefusal('record', { run: 'c1', token, done: 3 })
   const lateRelease = frozen.ask('release', { name: 'global', token })
   frozen.kill('SIGCONT')
 
-  expect(answer).toMatchObject({ outcome: 'claimed' })
+  expect(answer).toMatchObject({ outcome: 'acquired' })
   expect(await lateRecord).toMatchObject({ code: 'LEASE_LOST' })
   expect(await lateRelease).toBe(false)
   expect(await frozen.told('aborted')).toMatchObject({ code: 'LEASE_LOST' })
-  expect(await hf.locks.progress.get('c1')).toMatchObject({ status: 'running', done: 0 })
+  expect(await hf.runs.get('c1')).toMatchObject({ status: 'running', done: 0 })
   expect(await hf.locks.isLockedBy('global', { agent: 'test' })).toBe(true)
 })
 
@@ -209,10 +209,10 @@ test('an agent whose own process is killed loses its locks, though helpers took 
 
   print(`the waiter had the lock ${Math.round(tookMs)} ms after the agent was killed`)
   expect(kept).toEqual(['coder', 'coder', 'coder'])
-  expect(answer).toMatchObject({ outcome: 'claimed', lock: { holder: 'test' } })
+  expect(answer).toMatchObject({ outcome: 'acquired', lock: { holder: 'test' } })
   expect(tookMs).toBeLessThan(3000)
-  expect(merge).toMatchObject({ outcome: 'claimed', item: { key: 'w1', crashes: 1 } })
-  expect(paths).toMatchObject({ outcome: 'claimed' })
+  expect(merge).toMatchObject({ outcome: 'acquired', item: { key: 'w1', crashes: 1 } })
+  expect(paths).toMatchObject({ outcome: 'acquired' })
 })
 
 async function openLocker(store: string, options: OpenOptions): Promise<Actor> {

@@ -90,7 +90,7 @@ test('a process that starts just after the clock jumped takes nothing from a hol
   await until('its lease runs by the clock as it is', async () => (await own.query(store, living)).length > 0)
 
   expect(claim).toMatchObject({ outcome: 'empty' })
-  expect(await rival.queue('q').get(item.id)).toMatchObject({ standing: 'held', token: item.token })
+  expect(await rival.queue('q').get(item.id)).toMatchObject({ phase: 'held', token: item.token })
   // While the holder doubts the clock it does not vouch for it either.
   expect(await own.query(store, recentMark)).toEqual([])
   expect(named('clock.doubtful')).toHaveLength(1)

@@ -35,7 +35,7 @@ const calls: Record<string, { act(hf: Holdfast): Promise<unknown>; answer: unkno
   },
   acquireLock: {
     act: (hf) => hf.locks.acquireLock('l'),
-    answer: { outcome: 'claimed' },
+    answer: { outcome: 'acquired' },
     event: 'lock.acquired',
   },
   set: {
@@ -177,7 +177,7 @@ test('a holder frozen inside a transaction holds up nobody for longer than the s
   )
   expect(other).toMatchObject({ outcome: 'claimed', item: { payload: { number: 1 } } })
   expect(otherAfterMs).toBeLessThan(2000)
-  expect(lock).toMatchObject({ outcome: 'claimed' })
+  expect(lock).toMatchObject({ outcome: 'acquired' })
   expect(await completion()).toMatchObject({ error: { code: 'LEASE_LOST' } })
   expect(await acquisition()).toMatchObject({ result: { outcome: 'held', holder: 'test' } })
   const events = (await wholeAudit(hf, own.server)).filter(({ id }) => id === item.id)

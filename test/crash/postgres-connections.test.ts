@@ -289,7 +289,7 @@ async function countBackends(store: string): Promise<number> {
   return (await own.query<{ backends: number }>(store, sql))[0]?.backends ?? 0
 }
 
-/** An item held by one process, while another would take it at the first chance. */
+/** An item held by one process, while another would take it at the first entropy. */
 async function holdAgainstRival(hf: Holdfast, store: string, ms: number) {
   const holder = await openActor(store, { agent: 'holder', leaseMs: ms })
   await warmUp(hf, holder)

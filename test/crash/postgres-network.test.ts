@@ -118,7 +118,7 @@ test('behind a pooler a worker that listens at a direct URL picks up a new item 
     const { item } = await hf.queue('q').add({ round })
     const { at } = await worker.told('handling', (told) => told.item === item.id)
     delays.push(at - addedAt)
-    await until('it is idle again', async () => (await hf.queue('q').get(item.id))?.standing === 'closed')
+    await until('it is idle again', async () => (await hf.queue('q').get(item.id))?.phase === 'closed')
   }
 
   print(`from add to handler: ${delays.map(Math.round).join(', ')} ms`)

@@ -29,7 +29,7 @@ test('rows unchanged for 2^32 transactions are claimed, changed and read like ot
   expect(claimed).toMatchObject({ outcome: 'claimed' })
   expect(added).toMatchObject({ item: { payload: 'new' } })
   expect(saved).toMatchObject({ version: 2 })
-  expect(lock).toMatchObject({ outcome: 'claimed' })
+  expect(lock).toMatchObject({ outcome: 'acquired' })
   expect(stats).toMatchObject({ total: 21 })
   expect(paused).toBeTruthy()
 })

@@ -91,7 +91,7 @@ test.skipIf(hasOneMachine)(
     const claim = await hf.queue('q').next()
 
     expect(judged.map(({ entriesReclaimed }) => entriesReclaimed)).toEqual([0, 0, 0])
-    expect(meanwhile).toMatchObject({ standing: 'held', holder: 'holder' })
+    expect(meanwhile).toMatchObject({ phase: 'held', holder: 'holder' })
     expect(agent).toBe('neighbour')
     expect(detail).toMatchObject({ holder: 'holder', evidence: `process ${holder.pid} is gone` })
     expect(claim).toMatchObject({ outcome: 'claimed', item: { id: item.id } })

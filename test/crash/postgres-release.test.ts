@@ -33,7 +33,7 @@ test('a lock and an item given back while the server was away are free when it i
   proxy.mend()
   await until('both are given back', async () => {
     const isLocked = await witness.locks.isLockedBy('press', { agent: 'ada' })
-    return !isLocked && (await witness.queue('q').get(item.id))?.standing !== 'held'
+    return !isLocked && (await witness.queue('q').get(item.id))?.phase !== 'held'
   })
 
   expect(errors.map(({ code }) => code)).toEqual(['STORE_UNAVAILABLE', 'STORE_UNAVAILABLE'])

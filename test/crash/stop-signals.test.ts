@@ -53,7 +53,7 @@ test('a program with a listener of its own decides itself when to end [S5-3]', a
   worker.kill('SIGTERM')
   await worker.told('refused', ({ code }) => code === 'heard')
   worker.kill('SIGTERM')
-  await until('the item is given back', async () => (await hf.queue('jobs').get(id))?.standing === 'ready')
+  await until('the item is given back', async () => (await hf.queue('jobs').get(id))?.phase === 'ready')
 
   expect(worker.child.exitCode ?? worker.child.signalCode).toBeNull()
   expect(await hf.queue('jobs').get(id)).toMatchObject(untouched)
@@ -85,7 +85,7 @@ test('with stopOnSignals: false the signal does what it always did [S5-3]', asyn
   expect(await hf.queue('jobs').get(id)).toMatchObject({ crashes: 1 })
 })
 
-const untouched = { state: 'pending', standing: 'ready', crashes: 0, exposures: 0, failures: 0 }
+const untouched = { state: 'pending', phase: 'ready', crashes: 0, exposures: 0, failures: 0 }
 
 /** A worker process whose handler has begun. */
 async function atWork(

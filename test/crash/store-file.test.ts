@@ -47,13 +47,13 @@ test.each(['deleted', 'replaced'])(
     const spare = join(dirname(newStore()), 'spare.db')
     await (await open(spare, { background: false })).close()
     const first = await openActor(store, { agent: 'first' })
-    expect(await first.ask('call', lock)).toMatchObject({ outcome: 'claimed' })
+    expect(await first.ask('call', lock)).toMatchObject({ outcome: 'acquired' })
     expect(await first.ask('holds', { lock: 'deploy' })).toBe(true)
 
     for (const end of ['', '-wal', '-shm']) rmSync(`${store}${end}`)
     if (how === 'replaced') renameSync(spare, store)
     const second = await openActor(store, { agent: 'second' })
-    expect(await second.ask('call', lock)).toMatchObject({ outcome: 'claimed' })
+    expect(await second.ask('call', lock)).toMatchObject({ outcome: 'acquired' })
     const holds = await first.ask('holds', { lock: 'deploy' })
     const answers = await Promise.all([
       first.order('add', { queue: 'q', payload: 'into nowhere' }),
@@ -106,7 +106,7 @@ test('a holder that is busy learns of the loss from its thread, and the thread r
   for (const end of ['', '-wal', '-shm']) rmSync(`${store}${end}`)
   const second = await openActor(store, { agent: 'second' })
 
-  expect(await second.ask('call', lock)).toMatchObject({ outcome: 'claimed' })
+  expect(await second.ask('call', lock)).toMatchObject({ outcome: 'acquired' })
   expect(await first.told('aborted')).toMatchObject({ code: 'LEASE_LOST' })
   expect(query(store, 'select agent from instance where ended_at is null')).toEqual([{ agent: 'second' }])
 })

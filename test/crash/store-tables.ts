@@ -67,7 +67,7 @@ const leaseColumns = [
   'running_since',
   'due_at',
   'next_due_at',
-  'place_at',
+  'allowed_at',
   'gives_up_at',
 ]
 

@@ -304,7 +304,7 @@ export async function claimBy(
 export async function isRenewed(hf: Holdfast, { queue, id, token }: QueueItem<unknown>): Promise<boolean> {
   const look = async () => {
     const item = await hf.queue(queue).get(id)
-    return item?.standing === 'held' && item.token === token ? item.lease?.renewedAt : undefined
+    return item?.phase === 'held' && item.token === token ? item.lease?.renewedAt : undefined
   }
   const before = await look()
   await until('its lease was renewed or lost', async () => (await look()) !== before)
@@ -332,7 +332,7 @@ export async function seeHealing(hf: Holdfast): Promise<void> {
   const q = hf.queue('stale')
   const { item } = await q.add('work')
   await claimed(q.next({ agent: 'gone', leaseMs: 1 }))
-  await until('the stale item is healed', async () => (await q.get(item.id))?.standing === 'ready')
+  await until('the stale item is healed', async () => (await q.get(item.id))?.phase === 'ready')
   await q.remove(item.id)
 }
 

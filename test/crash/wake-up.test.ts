@@ -70,7 +70,7 @@ test('a worker idle in another process picks up a new item at once [X6]', async 
     const { at } = await worker.told('handling', (message) => message.item === item.id)
     delays.push(at - addedAt)
     // The worker asked for the next item in the transaction that completed this one, and found none.
-    await until('the worker is idle again', async () => (await queue.get(item.id))?.standing === 'closed')
+    await until('the worker is idle again', async () => (await queue.get(item.id))?.phase === 'closed')
   }
 
   const [p50, p99] = [quantile(delays, 0.5), quantile(delays, 0.99)]

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type AlertFacts, decideAlerts, staleMax } from '../../src/domain/alert.ts'
+import { type AlertFacts, decideAlerts, maxStale } from '../../src/domain/alert.ts'
 
 const quiet: AlertFacts = {
   stale: 0,
@@ -19,7 +19,7 @@ const quiet: AlertFacts = {
 const hour = 3_600_000
 
 const cases: [code: string, facts: Partial<AlertFacts>][] = [
-  ['stale_leases', { stale: staleMax + 1 }],
+  ['stale_leases', { stale: maxStale + 1 }],
   ['recovery_late', { lapsed: 1, lapsedForMs: 15_001 }],
   ['recovery_late', { lapsed: 1, lapsedForMs: 15_001, sweptAgoMs: 15_001 }],
   ['dead_holders', { orphaned: 1 }],
@@ -45,7 +45,7 @@ test.each(cases)('%s is told, with what to do about it', (code, facts) => {
 test('what is in order is not told', () => {
   const inOrder: Partial<AlertFacts>[] = [
     {},
-    { stale: staleMax },
+    { stale: maxStale },
     { lapsed: 1, lapsedForMs: 15_000 },
     { lapsed: 1, lapsedForMs: hour, sweptAgoMs: 15_000 },
     { waiting: [{ queue: 'q', oldestReadyMs: hour }] },

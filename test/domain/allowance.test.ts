@@ -1,22 +1,22 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { allowanceWindowMs, keepMarks, type Marks, takePlace } from '../../src/domain/allowance.ts'
+import { allowanceWindowMs, keepMarks, type Marks, takeAllowance } from '../../src/domain/allowance.ts'
 
 test('without a limit everything goes now and nothing is counted [A7]', () => {
   const marks: Marks = []
 
-  expect(takePlace(marks, 0, 5)).toEqual({ at: 5, marks })
-  expect(takePlace(marks, 0, 5).marks).toBe(marks)
+  expect(takeAllowance(marks, 0, 5)).toEqual({ at: 5, marks })
+  expect(takeAllowance(marks, 0, 5).marks).toBe(marks)
 })
 
 test('up to the limit goes now, the next when the oldest is a minute old [A5] [A7]', () => {
-  const first = takePlace([], 2, 100)
-  const second = takePlace(first.marks, 2, 200)
-  const third = takePlace(second.marks, 2, 300)
-  const fourth = takePlace(third.marks, 2, 300)
+  const first = takeAllowance([], 2, 100)
+  const second = takeAllowance(first.marks, 2, 200)
+  const third = takeAllowance(second.marks, 2, 300)
+  const fourth = takeAllowance(third.marks, 2, 300)
 
   expect([first.at, second.at, third.at, fourth.at]).toEqual([100, 200, 60_100, 60_200])
-  expect(takePlace(second.marks, 2, 70_000).at).toBe(70_000)
+  expect(takeAllowance(second.marks, 2, 70_000).at).toBe(70_000)
 })
 
 test('no minute ever has more than the limit, whenever one asks [A5] [A7]', () => {
@@ -28,7 +28,7 @@ test('no minute ever has more than the limit, whenever one asks [A5] [A7]', () =
       const places: number[] = []
       for (const wait of each) {
         now += wait
-        const place = takePlace(marks, limit, now)
+        const place = takeAllowance(marks, limit, now)
         marks = place.marks
         places.push(place.at)
       }
@@ -44,10 +44,10 @@ test('no minute ever has more than the limit, whenever one asks [A5] [A7]', () =
 
 test('one who counts by a smaller limit forgets nothing that a larger one needs [A5]', () => {
   let marks: Marks = [100, 100, 100, 100]
-  marks = takePlace(marks, 2, 200).marks
+  marks = takeAllowance(marks, 2, 200).marks
 
   const places = [200, 201, 202].map((now) => {
-    const place = takePlace(marks, 6, now)
+    const place = takeAllowance(marks, 6, now)
     marks = place.marks
     return place.at
   })
@@ -56,19 +56,19 @@ test('one who counts by a smaller limit forgets nothing that a larger one needs 
 })
 
 test('one who counts by a larger limit does not make those who count by a smaller one forget [S5c-19]', () => {
-  const first = takePlace([], 1, 100)
-  const second = takePlace(first.marks, 1, 150)
-  const other = takePlace(second.marks, 6, 200)
-  const third = takePlace(other.marks, 1, 250)
+  const first = takeAllowance([], 1, 100)
+  const second = takeAllowance(first.marks, 1, 150)
+  const other = takeAllowance(second.marks, 6, 200)
+  const third = takeAllowance(other.marks, 1, 250)
 
   expect([first.at, second.at, other.at, third.at]).toEqual([100, 60_100, 200, 120_100])
 })
 
 test('nobody waits for those who were put off by a smaller limit [S5c-19]', () => {
   let marks: Marks = []
-  for (let time = 0; time < 100; time++) marks = takePlace(marks, 1, 100).marks
+  for (let time = 0; time < 100; time++) marks = takeAllowance(marks, 1, 100).marks
 
-  expect(takePlace(marks, 2, 200).at).toBe(200)
+  expect(takeAllowance(marks, 2, 200).at).toBe(200)
 })
 
 test('whatever the limits, each is kept by who counts by it, and what is remembered is bounded [S5c-19]', () => {
@@ -82,7 +82,7 @@ test('whatever the limits, each is kept by who counts by it, and what is remembe
       const places: number[] = []
       for (const { limit, wait } of each) {
         now += wait
-        const place = takePlace(marks, limit, now)
+        const place = takeAllowance(marks, limit, now)
         marks = place.marks
         places.push(place.at)
 

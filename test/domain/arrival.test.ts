@@ -22,7 +22,7 @@ function arriving(fields: Partial<ArrivingItem> = {}): ArrivingItem {
     keptBack: null,
     attempts: 2,
     failures: 1,
-    attemptsMax: 5,
+    maxAttempts: 5,
     addedAt: at.wall - 1000,
     startedAt: null,
     error: { message: 'it broke' },
@@ -40,10 +40,10 @@ describe('an item', () => {
 
     expect(item).toMatchObject({
       state: 'pending',
-      standing: 'ready',
+      phase: 'ready',
       attempts: 2,
       failures: 1,
-      attemptsMax: 5,
+      maxAttempts: 5,
       addedAt: at.wall - 1000,
       startedAt: null,
       error: { message: 'it broke' },
@@ -61,15 +61,15 @@ describe('an item', () => {
       const item = arriveItem(arriving({ state, holder: 'ada', tokenFloor: 7e15 }), workflow, at)
 
       expect(item).toMatchObject({
-        standing: 'held',
+        phase: 'held',
         agent: 'ada',
         instance: null,
         startedAt: at.wall - 1000,
       })
       expect(item.token).toBeGreaterThan(7e15)
       expect(isExpired(item, at.now)).toBe(true)
-      const given = recoverItem(item, { workflow, crashesMax: 3, held: null }, new Map(), at)
-      expect(given?.after).toMatchObject({ standing: 'ready', agent: null, crashes: 1 })
+      const given = recoverItem(item, { workflow, maxCrashes: 3, held: null }, new Map(), at)
+      expect(given?.after).toMatchObject({ phase: 'ready', agent: null, crashes: 1 })
     },
   )
 
@@ -85,19 +85,19 @@ describe('an item', () => {
   test('that was held by nobody known arrives given back', () => {
     const item = arriveItem(arriving({ state: 'in_progress', holder: null }), task, at)
 
-    expect(item).toMatchObject({ state: 'todo', standing: 'ready', agent: null, startedAt: null })
+    expect(item).toMatchObject({ state: 'todo', phase: 'ready', agent: null, startedAt: null })
   })
 
   test.each([
-    ['merged', 'well', 1000],
-    ['failed_terminal', 'badly', null],
+    ['merged', 'succeeded', 1000],
+    ['failed_terminal', 'failed', null],
   ])('that was %s has closed %s, on the day it arrived', (state, outcome, startedAt) => {
     const blocker = itemIn(merge, 'pending', { id: 'other' })
     const fields = { state, startedAt, blockers: [blocker], runAt: at.wall + 1, keptBack: 'no' }
     const item = arriveItem(arriving(fields), merge, at)
 
     expect(item).toMatchObject({
-      standing: 'closed',
+      phase: 'closed',
       outcome,
       closedAt: at.wall,
       startedAt,
@@ -114,9 +114,9 @@ describe('an item', () => {
     const waiting = arriveItem(arriving({ blockers: [blocker], runAt: at.wall + 1 }), merge, at)
     const kept = arriveItem(arriving({ keptBack: 'deferred there' }), merge, at)
 
-    expect(waiting).toMatchObject({ standing: 'waiting', waitingFor: ['other'], runAt: at.wall + 1 })
+    expect(waiting).toMatchObject({ phase: 'waiting', waitingFor: ['other'], runAt: at.wall + 1 })
     expect(kept).toMatchObject({
-      standing: 'waiting',
+      phase: 'waiting',
       quarantinedAt: at.wall,
       quarantineReason: 'deferred there',
     })

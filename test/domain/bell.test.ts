@@ -3,9 +3,9 @@ import {
   type Bell,
   type BellChange,
   bellNumber,
-  bellsMax,
   feed,
   isOfThings,
+  maxBells,
   noteRings,
 } from '../../src/domain/bell.ts'
 import type { Delivery } from '../../src/domain/delivery.ts'
@@ -46,10 +46,10 @@ describe('the number of a bell [S5e-7]', () => {
     const numbers = new Set(names.map((name) => bellNumber('default', queueBell(name))))
     const feeds = new Set(names.map((namespace) => bellNumber(namespace, feed)))
 
-    expect(numbers.size + feeds.size).toBe(bellsMax)
+    expect(numbers.size + feeds.size).toBe(maxBells)
     expect([...numbers].every(isOfThings)).toBe(true)
     expect([...feeds].some(isOfThings)).toBe(false)
-    expect(Math.max(...numbers, ...feeds)).toBe(bellsMax - 1)
+    expect(Math.max(...numbers, ...feeds)).toBe(maxBells - 1)
   })
 
   test('differs by namespace, kind and name, and stays as it is: processes of two versions share a store', () => {
@@ -81,8 +81,8 @@ describe('an item rings its queue [S5e-7]', () => {
   test.each<[string, Item | null, Item | null]>([
     ['it is added', null, ready],
     ['it is given back', held, ready],
-    ['it is given back as a suspect', held, { ...ready, standing: 'suspect' }],
-    ['it is put off', held, { ...ready, standing: 'waiting', runAt: 1 }],
+    ['it is given back as a suspect', held, { ...ready, phase: 'suspect' }],
+    ['it is put off', held, { ...ready, phase: 'waiting', runAt: 1 }],
     ['it arrives lapsed', null, held],
     ['its holder lets go of a suspect', { ...held, suspectedAt: 1 }, closed],
   ])('when %s', (_what, before, after) => {
@@ -93,7 +93,7 @@ describe('an item rings its queue [S5e-7]', () => {
     ['it is claimed', ready, held],
     ['it makes progress', held, { ...held, version: 9 }],
     ['it is completed', held, closed],
-    ['it waits for another', null, { ...ready, standing: 'waiting', runAt: null }],
+    ['it waits for another', null, { ...ready, phase: 'waiting', runAt: null }],
     ['it is removed', ready, null],
   ])('but not when %s', (_what, before, after) => {
     expect(rung([item(before, after)])).toEqual([])

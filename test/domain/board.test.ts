@@ -1,6 +1,6 @@
 /** The board that both threads see: what the caretaker writes is for the lease it has renewed, and for no other. */
 import { expect, test } from 'vitest'
-import { Board } from '../../src/runtime/board.ts'
+import { Board } from '../../src/runtime/lease/board.ts'
 
 const lease = (id: string, token: number) =>
   ({ kind: 'item', id, token, leaseMs: 30_000, requestedAt: 1_000 }) as const

@@ -15,17 +15,17 @@ import {
 import { recoverItem } from '../../src/domain/recovery.ts'
 import { ada, at, itemIn, job, later, newItem } from './samples.ts'
 
-const loss = (blame: Blame, crashesMax = 3) => ({ evidence: 'process 42 is gone', blame, crashesMax })
+const loss = (blame: Blame, maxCrashes = 3) => ({ evidence: 'process 42 is gone', blame, maxCrashes })
 
 function claimed(item: Item): Item {
   return claimItem(item.runAt === null ? item : promoteItem(item, job), job, ada, at)
 }
 
 /** Claimed and lost again, so many times. */
-function lostTimes(count: number, blame: Blame, from = newItem(job), crashesMax = 3): Item {
+function lostTimes(count: number, blame: Blame, from = newItem(job), maxCrashes = 3): Item {
   let item = from
   for (let round = 0; round < count; round++)
-    item = reclaimItem(claimed(item), job, loss(blame, crashesMax), at)
+    item = reclaimItem(claimed(item), job, loss(blame, maxCrashes), at)
   return item
 }
 
@@ -47,14 +47,14 @@ describe('blame', () => {
   })
 
   test('a reboot blames nobody, not even an item that was alone [S5-1]', () => {
-    const rules = { workflow: job, crashesMax: 3, held: { items: 1, suspects: 0 } }
+    const rules = { workflow: job, maxCrashes: 3, held: { items: 1, suspects: 0 } }
     const reboot = new Map([['ada-1', { evidence: 'the machine has been restarted since', isReboot: true }]])
 
     const taken = recoverItem(itemIn(job, 'running', { crashes: 2 }), rules, reboot, at)
 
     expect(taken).toMatchObject({
       blame: 'none',
-      after: { standing: 'ready', crashes: 2, exposures: 0, suspectedAt: null },
+      after: { phase: 'ready', crashes: 2, exposures: 0, suspectedAt: null },
     })
   })
 })
@@ -62,7 +62,7 @@ describe('blame', () => {
 describe('an exposed item', () => {
   test('runs again at once and is blamed for nothing [S5-1]', () => {
     expect(lostTimes(1, 'exposed')).toMatchObject({
-      standing: 'ready',
+      phase: 'ready',
       crashes: 0,
       exposures: 1,
       suspectedAt: null,
@@ -72,7 +72,7 @@ describe('an exposed item', () => {
 
   test('is a suspect the second time, in a line of its own [S5-1]', () => {
     expect(lostTimes(2, 'exposed')).toMatchObject({
-      standing: 'suspect',
+      phase: 'suspect',
       crashes: 0,
       suspectedAt: at.wall,
     })
@@ -87,8 +87,8 @@ describe('a suspect', () => {
   test('can be claimed, and stays one until something speaks for it', () => {
     const held = claimed(lostTimes(2, 'exposed'))
 
-    expect(held).toMatchObject({ standing: 'held', suspectedAt: at.wall })
-    expect(reclaimItem(held, job, loss('own'), at)).toMatchObject({ standing: 'suspect', crashes: 1 })
+    expect(held).toMatchObject({ phase: 'held', suspectedAt: at.wall })
+    expect(reclaimItem(held, job, loss('own'), at)).toMatchObject({ phase: 'suspect', crashes: 1 })
   })
 
   test('is none any more once it has finished', () => {
@@ -103,7 +103,7 @@ describe('a suspect', () => {
 
     const failed = failItem(claimed(lostTimes(2, 'exposed')), job, { ...failure, backoff }, at)
 
-    expect(promoteItem(failed, job)).toMatchObject({ standing: 'ready', exposures: 0 })
+    expect(promoteItem(failed, job)).toMatchObject({ phase: 'ready', exposures: 0 })
   })
 
   test('stays one where its progress is what it was, in another order of fields [S5c-21]', () => {
@@ -162,8 +162,8 @@ describe('an own crash', () => {
   test('is followed by a wait that ends by itself [S5-2]', () => {
     const waiting = lostTimes(2, 'own')
 
-    expect(waiting).toMatchObject({ standing: 'waiting', runAt: at.wall + 5_000 })
-    expect(promoteItem(waiting, job)).toMatchObject({ standing: 'ready', runAt: null })
+    expect(waiting).toMatchObject({ phase: 'waiting', runAt: at.wall + 5_000 })
+    expect(promoteItem(waiting, job)).toMatchObject({ phase: 'ready', runAt: null })
   })
 })
 

@@ -4,8 +4,8 @@ import {
   closeDelivery,
   countAttempt,
   deferDelivery,
+  hasAllowance,
   hasGivenUp,
-  hasPlace,
   isOpen,
   markRead,
   postpone,
@@ -150,10 +150,10 @@ test('what is put off is due later, and so is the end of its wait, if it has one
     nextDueAt: later,
     givesUpAt: null,
   })
-  expect(hasPlace(deferred, deferred.nextDueAt)).toBe(true)
-  expect(hasPlace(deferred, later + 1)).toBe(false)
-  expect(hasPlace(toBob({ nextDueAt: null }), null)).toBe(false)
-  expect(claimDelivery(deferred, ada, 1, later).placeAt).toBeNull()
+  expect(hasAllowance(deferred, deferred.nextDueAt)).toBe(true)
+  expect(hasAllowance(deferred, later + 1)).toBe(false)
+  expect(hasAllowance(toBob({ nextDueAt: null }), null)).toBe(false)
+  expect(claimDelivery(deferred, ada, 1, later).allowedAt).toBeNull()
 })
 
 describe('postponing', () => {

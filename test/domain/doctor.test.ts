@@ -3,8 +3,8 @@ import {
   type DoctorFacts,
   examine,
   isUnhealthy,
+  maxVainWaits,
   type StoreFacts,
-  vainWaitsMax,
 } from '../../src/domain/doctor.ts'
 
 const mebibyte = 1024 * 1024
@@ -261,7 +261,7 @@ describe('commits that the server lost', () => {
   })
 })
 
-describe('items that wait for what closed badly', () => {
+describe('items that wait for what failed', () => {
   const wait = { item: 'child', queue: 'q', blocker: 'parent', state: 'failed' }
 
   test('are told with what they wait for and what to do [S5c-50]', () => {
@@ -270,7 +270,7 @@ describe('items that wait for what closed badly', () => {
     expect(others).toEqual([])
     expect(found).toMatchObject({ check: 'waiting', level: 'warning', isFixable: false })
     expect(found?.what).toBe(
-      '1 item waits for something that closed badly or is gone: child of queue q for parent (failed)',
+      '1 item waits for something that failed or is gone: child of queue q for parent (failed)',
     )
     expect(found?.remedy).toContain('retry or submit again')
   })
@@ -286,7 +286,7 @@ describe('items that wait for what closed badly', () => {
   })
 
   test('are not counted beyond a bound [S5c-50]', () => {
-    const vainWaits = Array.from({ length: vainWaitsMax }, (_, number) => ({ ...wait, item: `${number}` }))
+    const vainWaits = Array.from({ length: maxVainWaits }, (_, number) => ({ ...wait, item: `${number}` }))
 
     expect(wrong({ vainWaits })[0]?.what).toMatch(/^at least 1000 items wait/)
   })

@@ -146,13 +146,13 @@ describe('an item', () => {
     })
   })
 
-  test('that waits for open ones will go on when they closed well', () => {
+  test('that waits for open ones will go on when they succeeded', () => {
     const item = itemIn(job, 'pending', { waitingFor: ['a', 'b'] })
     const blockers = [newItem(job, { id: 'a', key: 'first' }), newItem(job, { id: 'b' })]
 
     expect(explained(job, item, { blockers })).toMatchObject({
       verdict: 'waiting',
-      why: 'it waits until 2 other items closed well',
+      why: 'it waits until 2 other items have succeeded',
       evidence: ['waits for first, which is pending', 'waits for b, which is pending'],
       next: [{ inMs: null }],
     })
@@ -166,7 +166,7 @@ describe('an item', () => {
 
     expect(explained(job, item, { blockers })).toMatchObject({
       verdict: 'stuck',
-      why: 'it waits for another item, not all of which can still close well',
+      why: 'it waits for another item, not all of which can still succeed',
       evidence: [evidence],
     })
   })
@@ -190,7 +190,7 @@ describe('an item', () => {
   test('in a state that is not handed out says which act leads on', () => {
     const review = explained(task, itemIn(task, 'review', { key: 'T-1' }))
     const failed = explained(merge, itemIn(merge, 'failed_retryable'))
-    const unknown = explained(job, itemIn(job, 'pending', { state: 'nowhere', standing: 'waiting' }))
+    const unknown = explained(job, itemIn(job, 'pending', { state: 'nowhere', phase: 'waiting' }))
 
     expect(review.can).toMatchObject([{ operation: 'tasks.completeTask', input: { ref: 'T-1' } }])
     expect(failed.can).toMatchObject([{ operation: 'queue.retry' }])
@@ -297,7 +297,7 @@ describe('a run', () => {
     expect(explainRun(run({ status: 'paused', pauseReason: 'lunch' }), null)).toMatchObject({
       verdict: 'waiting',
       why: 'it is paused: lunch',
-      can: [{ operation: 'progress.resume', input: { run: 'spring', lock: 'press' } }],
+      can: [{ operation: 'runs.resume', input: { run: 'spring', lock: 'press' } }],
     })
   })
 
@@ -320,7 +320,7 @@ describe('a message', () => {
     level: 0,
     policy: makePolicy({}),
     dueAt: null,
-    placeAt: null,
+    allowedAt: null,
     escalation: null,
     note: null,
     createdAt: at.wall,

@@ -8,7 +8,7 @@ import {
   silentAfterMs,
   startInstance,
 } from '../../src/domain/instance.ts'
-import { endSilent } from '../../src/operations/instance.ts'
+import { endSilent } from '../../src/operations/agent/instance.ts'
 import { at } from './samples.ts'
 
 const running: Instance = Object.freeze({

@@ -3,13 +3,13 @@ import { decideLines } from '../../src/domain/item-lines.ts'
 import { builtInWorkflow } from '../../src/domain/workflow.ts'
 
 const job = builtInWorkflow('job') ?? null
-const anything = { states: null, standing: null, quarantined: null }
+const anything = { states: null, phase: null, quarantined: null }
 
 test('a list of everything looks everywhere', () => {
   expect(decideLines(anything, job)).toEqual({
     lines: ['ready', 'suspect', 'waiting', 'held', 'closed'],
     failedOnly: false,
-    asideOnly: false,
+    quarantinedOnly: false,
   })
 })
 
@@ -27,8 +27,8 @@ test.each([
   [['no such state'], everywhere, false, false],
   [['failed', 'constructor'], everywhere, false, false],
   [[], ['waiting'], false, true],
-])('items in %j can only stand in %j [S5e-3]', (states, lines, failedOnly, asideOnly) => {
-  expect(decideLines({ ...anything, states }, job)).toEqual({ lines, failedOnly, asideOnly })
+])('items in %j can only stand in %j [S5e-3]', (states, lines, failedOnly, quarantinedOnly) => {
+  expect(decideLines({ ...anything, states }, job)).toEqual({ lines, failedOnly, quarantinedOnly })
 })
 
 test('what is set aside waits or came held, and what an agent has is held [S5e-3]', () => {
@@ -36,13 +36,13 @@ test('what is set aside waits or came held, and what an agent has is held [S5e-3
   expect(decideLines({ ...anything, quarantined: false, states: ['running'] }, job).lines).toEqual(['held'])
   expect(decideLines({ ...anything, quarantined: false }, job).lines).toHaveLength(5)
   expect(decideLines({ ...anything, isHeld: true }, job).lines).toEqual(['held'])
-  expect(decideLines({ ...anything, standing: 'ready', states: ['running'] }, job).lines).toEqual([])
+  expect(decideLines({ ...anything, phase: 'ready', states: ['running'] }, job).lines).toEqual([])
 })
 
 test('of a workflow that nobody knows, items may stand anywhere', () => {
   expect(decideLines({ ...anything, states: ['failed'] }, null)).toEqual({
     lines: everywhere,
     failedOnly: false,
-    asideOnly: false,
+    quarantinedOnly: false,
   })
 })

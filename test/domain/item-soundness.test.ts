@@ -19,7 +19,7 @@ test.each<[rule: string, item: Item]>([
   ['only a holder has a machine', { ...ready, holderHost: 'workshop' }],
   ['what is held was started', { ...held, startedAt: null }],
   ['it was started before its state changed last', { ...held, startedAt: held.stateChangedAt + 1 }],
-  ['it is closed exactly when it has an outcome', { ...ready, outcome: 'well' }],
+  ['it is closed exactly when it has an outcome', { ...ready, outcome: 'succeeded' }],
   ['it is closed exactly when it has an end', { ...ready, closedAt: 1 }],
   ['only what waits has a time to wait for', { ...ready, runAt: 1 }],
 ])('that %s is told of an item that breaks it', (rule, item) => {

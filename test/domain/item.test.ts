@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Blame } from '../../src/domain/crash.ts'
-import { awaitedFirst, walkedMax } from '../../src/domain/dependency.ts'
+import { awaitedFirst, maxWalked } from '../../src/domain/dependency.ts'
 import {
   assertHolds,
   assertUnneeded,
+  type Clocks,
   cancelItem,
   claimItem,
   claimItemByName,
@@ -14,15 +15,14 @@ import {
   type Item,
   isCompletedUnder,
   type Loss,
-  type Moment,
   moveItem,
   promoteItem,
+  quarantineItem,
   reclaimItem,
   recordProgress,
   releaseItem,
   releaseItemFromQuarantine,
   retryItem,
-  setItemAside,
   setItemBlockers,
   setItemPriority,
   unblockItem,
@@ -54,7 +54,7 @@ const failure = (retryable: boolean, message = 'paper jam') => ({
   backoff,
   random: 1,
 })
-const crash: Loss = { evidence: 'its process 42 is gone', blame: 'own', crashesMax: 3 }
+const crash: Loss = { evidence: 'its process 42 is gone', blame: 'own', maxCrashes: 3 }
 
 const everyHeldState = statesWhere(({ held }) => held === true)
 
@@ -67,7 +67,7 @@ describe('a new item', () => {
       queue: 'q',
       workflow: 'job',
       state: 'pending',
-      standing: 'ready',
+      phase: 'ready',
       priority: 5,
       key: null,
       dedupeKey: null,
@@ -84,7 +84,7 @@ describe('a new item', () => {
       suspectedAt: null,
       progressAtLoss: null,
       crashResets: 0,
-      attemptsMax: 3,
+      maxAttempts: 3,
       quarantinedAt: null,
       quarantineReason: null,
       cancelRequestedAt: null,
@@ -128,21 +128,21 @@ describe('a new item', () => {
     ['in the past', at.wall - 1, null, 'ready'],
     ['now', at.wall, null, 'ready'],
     ['in the future', at.wall + 1, at.wall + 1, 'waiting'],
-  ])('that is due %s is claimable exactly when its time has come [Q12]', (_, runAt, kept, standing) => {
-    expect(newItem(job, { runAt })).toMatchObject({ runAt: kept, standing })
+  ])('that is due %s is claimable exactly when its time has come [Q12]', (_, runAt, kept, phase) => {
+    expect(newItem(job, { runAt })).toMatchObject({ runAt: kept, phase })
   })
 
   test.each([
     ['open', itemIn(job, 'pending'), ['b'], 'waiting'],
     ['held', itemIn(job, 'running'), ['b'], 'waiting'],
-    ['closed badly', itemIn(job, 'failed'), ['b'], 'waiting'],
-    ['closed well', itemIn(job, 'done'), [], 'ready'],
+    ['failed', itemIn(job, 'failed'), ['b'], 'waiting'],
+    ['succeeded', itemIn(job, 'done'), [], 'ready'],
   ])(
-    'whose blocker is %s waits exactly for what has not closed well [Q22]',
-    (_, blocker, waitingFor, standing) => {
+    'whose blocker is %s waits exactly for what has not succeeded [Q22]',
+    (_, blocker, waitingFor, phase) => {
       const item = newItem(job, { blockers: [{ ...blocker, id: 'b' }] })
 
-      expect(item).toMatchObject({ blockers: ['b'], waitingFor, standing })
+      expect(item).toMatchObject({ blockers: ['b'], waitingFor, phase })
     },
   )
 
@@ -173,7 +173,7 @@ describe('a new item', () => {
     const refusal = refusalOf(() => newItem(merge, { parent: under(11) }))
 
     expect(deepest.ancestors).toHaveLength(10)
-    expect(refusal).toMatchObject({ code: 'INVALID', facts: { depth: 11, depthMax: 10 } })
+    expect(refusal).toMatchObject({ code: 'INVALID', facts: { depth: 11, maxDepth: 10 } })
     expect(refusal.what).toBe('a stack of 12 items is too deep')
   })
 
@@ -209,7 +209,7 @@ describe('claiming', () => {
     expect(claimed).toMatchObject({
       state: 'running',
       previousState: 'pending',
-      standing: 'held',
+      phase: 'held',
       agent: 'ada',
       instance: 'ada-1',
       token: (at.now + 10) * 1000,
@@ -246,7 +246,7 @@ describe('claiming', () => {
 
     const refusal = refusalOf(() => claimItem(item, job, ada, at))
 
-    expect(item.standing).toBe('waiting')
+    expect(item.phase).toBe('waiting')
     expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: 'pending', to: 'claimed' } })
   })
 
@@ -262,7 +262,7 @@ describe('claiming', () => {
   )
 
   test('is refused for a damaged row that stands ready in a state nobody can claim', () => {
-    const damaged = itemIn(job, 'cancelled', { standing: 'ready' })
+    const damaged = itemIn(job, 'cancelled', { phase: 'ready' })
 
     expect(refusalOf(() => claimItem(damaged, job, ada, at)).code).toBe('ILLEGAL_MOVE')
   })
@@ -336,7 +336,7 @@ describe('moving', () => {
     const moved = moveItem(item, task, 'review', at)
 
     expect(moved).toMatchObject({
-      standing: 'waiting',
+      phase: 'waiting',
       agent: null,
       instance: null,
       grantedAt: null,
@@ -352,8 +352,8 @@ describe('moving', () => {
     const moved = moveItem(itemIn(task, 'in_progress'), task, 'done', later(7))
 
     expect(moved).toMatchObject({
-      standing: 'closed',
-      outcome: 'well',
+      phase: 'closed',
+      outcome: 'succeeded',
       closedAt: at.wall + 7,
       startedAt: at.wall,
       agent: null,
@@ -393,7 +393,7 @@ describe('completing', () => {
     ['job', 'running', 'done'],
     ['merge', 'merging', 'merged'],
     ['task', 'in_progress', 'done'],
-  ])('%s from %s closes well with its result, and clears the last error', (name, from, to) => {
+  ])('%s from %s succeeds with its result, and clears the last error', (name, from, to) => {
     const workflow = workflowNamed(name)
     const item = itemIn(workflow, from, { error: { message: 'first try' } })
 
@@ -401,8 +401,8 @@ describe('completing', () => {
 
     expect(completed).toMatchObject({
       state: to,
-      standing: 'closed',
-      outcome: 'well',
+      phase: 'closed',
+      outcome: 'succeeded',
       closedAt: at.wall + 1,
       result: '{"pages":3}',
       error: null,
@@ -444,7 +444,7 @@ describe('failing', () => {
 
     expect(failed).toMatchObject({
       state: 'pending',
-      standing: 'waiting',
+      phase: 'waiting',
       runAt: at.wall + 1_000,
       failures: 1,
       closedAt: null,
@@ -456,7 +456,7 @@ describe('failing', () => {
 
   test('each further failure of a job waits longer [Q19]', () => {
     const waits = [0, 1, 2].map((failures) => {
-      const item = itemIn(job, 'running', { failures, attemptsMax: 9 })
+      const item = itemIn(job, 'running', { failures, maxAttempts: 9 })
       return (failItem(item, job, failure(true), at).runAt as number) - at.wall
     })
 
@@ -468,7 +468,7 @@ describe('failing', () => {
 
     expect(failed).toMatchObject({
       state: 'failed',
-      outcome: 'badly',
+      outcome: 'failed',
       closedAt: at.wall,
       runAt: null,
       failures: 1,
@@ -482,7 +482,7 @@ describe('failing', () => {
 
       expect(failed).toMatchObject({
         state: 'failed_retryable',
-        standing: 'waiting',
+        phase: 'waiting',
         closedAt: null,
         outcome: null,
         runAt: null,
@@ -491,14 +491,11 @@ describe('failing', () => {
     },
   )
 
-  test.each(heldStatesOf(merge))(
-    'a merge that may not be repeated is closed badly from %s [Q19]',
-    (state) => {
-      const failed = failItem(itemIn(merge, state), merge, failure(false), at)
+  test.each(heldStatesOf(merge))('a merge that may not be repeated is failed from %s [Q19]', (state) => {
+    const failed = failItem(itemIn(merge, state), merge, failure(false), at)
 
-      expect(failed).toMatchObject({ state: 'failed_terminal', outcome: 'badly', closedAt: at.wall })
-    },
-  )
+    expect(failed).toMatchObject({ state: 'failed_terminal', outcome: 'failed', closedAt: at.wall })
+  })
 
   test.each([
     ['job', 'running', 'failed'],
@@ -506,9 +503,9 @@ describe('failing', () => {
   ])('the last failure allowed ends %s from %s in %s, however repeatable [Q19]', (name, state, to) => {
     const workflow = workflowNamed(name)
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 20 }), (attemptsMax) => {
-        const beforeLast = itemIn(workflow, state, { attemptsMax, failures: attemptsMax - 2 })
-        const last = itemIn(workflow, state, { attemptsMax, failures: attemptsMax - 1 })
+      fc.property(fc.integer({ min: 1, max: 20 }), (maxAttempts) => {
+        const beforeLast = itemIn(workflow, state, { maxAttempts, failures: maxAttempts - 2 })
+        const last = itemIn(workflow, state, { maxAttempts, failures: maxAttempts - 1 })
 
         const ends = [beforeLast, last].map(
           (item) => failItem(item, workflow, failure(true), at).state === to,
@@ -540,7 +537,7 @@ describe('failing', () => {
   test('a task goes back to todo', () => {
     const failed = failItem(itemIn(task, 'in_progress'), task, failure(true), at)
 
-    expect(failed).toMatchObject({ state: 'todo', standing: 'waiting', runAt: at.wall + 1_000 })
+    expect(failed).toMatchObject({ state: 'todo', phase: 'waiting', runAt: at.wall + 1_000 })
   })
 
   test.each([
@@ -549,14 +546,14 @@ describe('failing', () => {
   ])('a task waits before it can be claimed again also after %s', (_, failures, retryable) => {
     const failed = failItem(itemIn(task, 'in_progress', { failures }), task, failure(retryable), at)
 
-    expect(failed).toMatchObject({ state: 'todo', standing: 'waiting', failures: failures + 1 })
+    expect(failed).toMatchObject({ state: 'todo', phase: 'waiting', failures: failures + 1 })
     expect(failed.runAt).toBeGreaterThan(at.wall)
   })
 
   test('without a state of its own for it, a repeatable failure leads where any failure leads', () => {
     const failed = failItem(itemIn(printing, 'inking'), printing, failure(true), at)
 
-    expect(failed).toMatchObject({ state: 'smudged', outcome: 'badly', runAt: null })
+    expect(failed).toMatchObject({ state: 'smudged', outcome: 'failed', runAt: null })
   })
 
   test.each([
@@ -582,7 +579,7 @@ describe('releasing', () => {
 
     expect(released).toMatchObject({
       state: workflow.initial,
-      standing: 'ready',
+      phase: 'ready',
       agent: null,
       startedAt: null,
       failures: 1,
@@ -606,7 +603,7 @@ describe('retrying', () => {
 
     expect(retried).toMatchObject({
       state: 'pending',
-      standing: 'ready',
+      phase: 'ready',
       failures: 0,
       error: null,
       runAt: null,
@@ -621,7 +618,7 @@ describe('retrying', () => {
 
     expect(retryItem(item, merge, at)).toMatchObject({
       state: 'pending',
-      standing: 'ready',
+      phase: 'ready',
       failures: 2,
       error: null,
     })
@@ -632,7 +629,7 @@ describe('retrying', () => {
 
     const refusal = refusalOf(() => retryItem(item, merge, at))
 
-    expect(refusal).toMatchObject({ code: 'ATTEMPTS_EXHAUSTED', facts: { failures: 3, attemptsMax: 3 } })
+    expect(refusal).toMatchObject({ code: 'ATTEMPTS_EXHAUSTED', facts: { failures: 3, maxAttempts: 3 } })
   })
 
   test('a merge that failed for good with attempts left is refused as not retryable [C-07]', () => {
@@ -682,7 +679,7 @@ describe('cancelling', () => {
 
     expect(cancelled).toMatchObject({
       state: 'cancelled',
-      outcome: 'badly',
+      outcome: 'failed',
       closedAt: at.wall,
       cancelRequestedAt: null,
     })
@@ -701,7 +698,7 @@ describe('cancelling', () => {
 
     expect(cancelled).toMatchObject({
       state: 'cancelled',
-      standing: 'closed',
+      phase: 'closed',
       agent: null,
       expiresAt: null,
       cancelRequestedAt: at.wall + 4,
@@ -757,7 +754,7 @@ describe('reclaiming from a lost holder', () => {
         addedAt: at.wall - 5,
         attempts: 4,
         failures: 1,
-        attemptsMax: 7,
+        maxAttempts: 7,
       }
       const item = itemIn(workflow, state, kept)
 
@@ -767,7 +764,7 @@ describe('reclaiming from a lost holder', () => {
         ...item,
         state: workflow.initial,
         previousState: state,
-        standing: 'ready',
+        phase: 'ready',
         agent: null,
         instance: null,
         grantedAt: null,
@@ -799,7 +796,7 @@ describe('reclaiming from a lost holder', () => {
     const reclaimed = reclaimItem(itemIn(job, 'running', { crashes: 2 }), job, crash, at)
 
     expect(reclaimed).toMatchObject({
-      standing: 'waiting',
+      phase: 'waiting',
       crashes: 3,
       quarantinedAt: at.wall,
       quarantineReason: 'lost 3 holders without progress; the last: its process 42 is gone',
@@ -811,13 +808,13 @@ describe('reclaiming from a lost holder', () => {
 
     const reclaimed = reclaimItem(item, job, { ...crash, blame: 'none' }, at)
 
-    expect(reclaimed).toMatchObject({ standing: 'ready', crashes: 3, quarantinedAt: null })
+    expect(reclaimed).toMatchObject({ phase: 'ready', crashes: 3, quarantinedAt: null })
   })
 
   test('a limit of 0 never quarantines [Q17]', () => {
     const item = itemIn(job, 'running', { crashes: 99 })
 
-    expect(reclaimItem(item, job, { ...crash, crashesMax: 0 }, at)).toMatchObject({
+    expect(reclaimItem(item, job, { ...crash, maxCrashes: 0 }, at)).toMatchObject({
       crashes: 100,
       quarantinedAt: null,
     })
@@ -829,16 +826,16 @@ describe('reclaiming from a lost holder', () => {
 
   test('with any limit, an item is quarantined at exactly that many crashes in a row', () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 12 }), (crashesMax) => {
+      fc.property(fc.integer({ min: 1, max: 12 }), (maxCrashes) => {
         let item = newItem(job)
         let crashes = 0
         while (item.quarantinedAt === null) {
           const due = item.runAt === null ? item : promoteItem(item, job)
-          item = reclaimItem(claimItem(due, job, ada, at), job, { ...crash, crashesMax }, at)
+          item = reclaimItem(claimItem(due, job, ada, at), job, { ...crash, maxCrashes }, at)
           crashes += 1
         }
 
-        expect(crashes).toBe(crashesMax)
+        expect(crashes).toBe(maxCrashes)
       }),
     )
   })
@@ -852,7 +849,7 @@ describe('quarantine', () => {
 
     expect(released).toEqual({
       ...item,
-      standing: 'ready',
+      phase: 'ready',
       crashes: 0,
       quarantinedAt: null,
       quarantineReason: null,
@@ -865,25 +862,25 @@ describe('quarantine', () => {
   })
 
   test('ends in the first state for an item whose state nobody knows', () => {
-    const aside = setItemAside({ ...itemIn(job, 'running'), state: 'dreaming' }, 'unknown state', at)
+    const aside = quarantineItem({ ...itemIn(job, 'running'), state: 'dreaming' }, 'unknown state', at)
 
     const released = releaseItemFromQuarantine(aside, job, at)
 
-    expect(released).toMatchObject({ state: 'pending', standing: 'ready', quarantinedAt: null })
+    expect(released).toMatchObject({ state: 'pending', phase: 'ready', quarantinedAt: null })
   })
 
   test('ends in line for an item set aside while held, not in a hold without a holder [Q1]', () => {
-    const aside = setItemAside(itemIn(job, 'running'), 'its workflow was unknown', at)
+    const aside = quarantineItem(itemIn(job, 'running'), 'its workflow was unknown', at)
 
     const released = releaseItemFromQuarantine(aside, job, at)
 
-    expect(released).toMatchObject({ state: 'pending', standing: 'ready', agent: null, startedAt: null })
+    expect(released).toMatchObject({ state: 'pending', phase: 'ready', agent: null, startedAt: null })
   })
 
   test('of an item that also waits for something leaves it waiting', () => {
     const item = itemIn(job, 'pending', { quarantinedAt: at.wall, waitingFor: ['b'] })
 
-    expect(releaseItemFromQuarantine(item, job, at).standing).toBe('waiting')
+    expect(releaseItemFromQuarantine(item, job, at).phase).toBe('waiting')
   })
 })
 
@@ -912,23 +909,23 @@ describe('small changes', () => {
   test('an item whose time has come is ready', () => {
     const promoted = promoteItem(newItem(job, { runAt: at.wall + 9 }), job)
 
-    expect(promoted).toMatchObject({ runAt: null, standing: 'ready', version: 2 })
+    expect(promoted).toMatchObject({ runAt: null, phase: 'ready', version: 2 })
   })
 
   test('an item whose time has come but whose blocker is open still waits', () => {
     const item = newItem(job, { runAt: at.wall + 9, blockers: [itemIn(job, 'pending', { id: 'b' })] })
 
-    expect(promoteItem(item, job)).toMatchObject({ runAt: null, standing: 'waiting' })
+    expect(promoteItem(item, job)).toMatchObject({ runAt: null, phase: 'waiting' })
   })
 
-  test('an item is ready once the last of its blockers has closed well [Q22]', () => {
+  test('an item is ready once the last of its blockers has succeeded [Q22]', () => {
     const item = itemIn(job, 'pending', { blockers: ['a', 'b'], waitingFor: ['a', 'b'] })
 
     const half = unblockItem(item, job, 'a')
     const free = half && unblockItem(half, job, 'b')
 
-    expect(half).toMatchObject({ waitingFor: ['b'], standing: 'waiting' })
-    expect(free).toMatchObject({ waitingFor: [], standing: 'ready', blockers: ['a', 'b'] })
+    expect(half).toMatchObject({ waitingFor: ['b'], phase: 'waiting' })
+    expect(free).toMatchObject({ waitingFor: [], phase: 'ready', blockers: ['a', 'b'] })
   })
 
   test('a blocker it never waited for changes nothing', () => {
@@ -942,13 +939,13 @@ describe('small changes', () => {
     const free = withoutClosedBlockers(item, job, ['a', 'b'])
 
     expect(half).toEqual({ ...item, waitingFor: ['a'] })
-    expect(free).toEqual({ ...item, waitingFor: [], standing: 'ready' })
+    expect(free).toEqual({ ...item, waitingFor: [], phase: 'ready' })
     expect(withoutClosedBlockers(item, job, ['c'])).toBe(item)
   })
 })
 
 // What the store would ask of an item, in any order. An act that is refused leaves the item as it is.
-type Act = (item: Item, workflow: Workflow, at: Moment) => Item | null
+type Act = (item: Item, workflow: Workflow, at: Clocks) => Item | null
 
 const anAct: fc.Arbitrary<Act> = fc.oneof(
   fc.constant<Act>((item, workflow, moment) => claimItem(item, workflow, ada, moment)),
@@ -973,7 +970,7 @@ const anAct: fc.Arbitrary<Act> = fc.oneof(
   fc.constant<Act>((item, workflow) => releaseItemFromQuarantine(item, workflow, at)),
   fc.constant<Act>((item, workflow) => (item.runAt === null ? null : promoteItem(item, workflow))),
   fc.constant<Act>((item, workflow) => unblockItem(item, workflow, 'b')),
-  fc.constant<Act>((item) => (item.standing === 'held' ? recordProgress(item, { page: 1 }) : null)),
+  fc.constant<Act>((item) => (item.phase === 'held' ? recordProgress(item, { page: 1 }) : null)),
 )
 const aHistory = fc.array(fc.tuple(anAct, fc.integer({ min: -50, max: 100 })), { maxLength: 40 })
 const aWorkflow = fc.constantFrom(job, merge, task, printing)
@@ -1009,18 +1006,18 @@ describe('any history of an item', () => {
     fc.assert(
       fc.property(aWorkflow, aBeginning, aHistory, (workflow, beginning, history) => {
         for (const item of live(begin(workflow, beginning), workflow, history)) {
-          const isHeld = item.standing === 'held'
+          const isHeld = item.phase === 'held'
           expect([item.agent, item.expiresAt, item.grantedAt].map((fact) => fact !== null)).toEqual([
             isHeld,
             isHeld,
             isHeld,
           ])
           if (isHeld) expect(item.startedAt).not.toBeNull()
-          if (!isHeld && item.standing !== 'closed') expect(item.startedAt).toBeNull()
+          if (!isHeld && item.phase !== 'closed') expect(item.startedAt).toBeNull()
           expect(item.startedAt ?? 0).toBeLessThanOrEqual(item.stateChangedAt)
-          expect(item.outcome !== null).toBe(item.standing === 'closed')
-          expect(item.closedAt !== null).toBe(item.standing === 'closed')
-          if (item.standing !== 'waiting') expect(item.runAt).toBeNull()
+          expect(item.outcome !== null).toBe(item.phase === 'closed')
+          expect(item.closedAt !== null).toBe(item.phase === 'closed')
+          if (item.phase !== 'waiting') expect(item.runAt).toBeNull()
         }
       }),
     )
@@ -1155,7 +1152,7 @@ describe('promises at the edges of an item', () => {
   })
 
   test('a circle is seen from whichever side was walked to its end [S5e-11]', () => {
-    const many = Array.from({ length: walkedMax }, (_, number) => `m${number}`)
+    const many = Array.from({ length: maxWalked }, (_, number) => `m${number}`)
     const blockers = [itemIn(task, 'todo', { id: 'z' })]
     const x = itemIn(task, 'todo', { id: 'x' })
     const around = (dependents: readonly string[], awaited: readonly string[]) => ({
@@ -1174,11 +1171,11 @@ describe('promises at the edges of an item', () => {
     // Neither side says that there is no circle.
     expect(refusalOf(() => setItemBlockers(x, task, around(many, many)))).toMatchObject({
       code: 'INVALID',
-      facts: { walkedMax },
+      facts: { maxWalked },
     })
   })
 
-  test('new blockers make a free item wait until they close well, and none frees it', () => {
+  test('new blockers make a free item wait until they succeed, and none frees it', () => {
     const done = itemIn(task, 'done', { id: 'd' })
     const open = itemIn(task, 'todo', { id: 'o' })
 
@@ -1192,10 +1189,10 @@ describe('promises at the edges of an item', () => {
     expect(waiting).toMatchObject({
       blockers: ['d', 'o'],
       waitingFor: ['o'],
-      standing: 'waiting',
+      phase: 'waiting',
       version: 2,
     })
-    expect(free).toMatchObject({ blockers: [], waitingFor: [], standing: 'ready', version: 3 })
+    expect(free).toMatchObject({ blockers: [], waitingFor: [], phase: 'ready', version: 3 })
   })
 
   test('a closed item gets no new blockers', () => {
@@ -1212,8 +1209,8 @@ describe('promises at the edges of an item', () => {
     const claimed = claimItemByName(review, task, ada, at)
     const refusal = refusalOf(() => claimItem(review, task, ada, at))
 
-    expect(review.standing).toBe('waiting')
-    expect(claimed).toMatchObject({ state: 'in_progress', standing: 'held', agent: 'ada', attempts: 1 })
+    expect(review.phase).toBe('waiting')
+    expect(claimed).toMatchObject({ state: 'in_progress', phase: 'held', agent: 'ada', attempts: 1 })
     expect(refusal.code).toBe('ILLEGAL_MOVE')
   })
 
@@ -1235,11 +1232,11 @@ describe('promises at the edges of an item', () => {
 
   test('a damaged row set aside in a closed state is released closed in every respect [Q1]', () => {
     const damaged = { ...itemIn(job, 'running'), state: 'done' }
-    const aside = setItemAside(damaged, 'not a held state', at)
+    const aside = quarantineItem(damaged, 'not a held state', at)
 
     const released = releaseItemFromQuarantine(aside, job, at)
 
-    const isClosed = released.standing === 'closed'
+    const isClosed = released.phase === 'closed'
     expect([released.outcome !== null, released.closedAt !== null]).toEqual([isClosed, isClosed])
   })
 })

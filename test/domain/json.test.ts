@@ -1,6 +1,6 @@
 import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
-import { depthMax, isSameJson, JsonFault, jsonCopy, jsonText } from '../../src/domain/json.ts'
+import { isSameJson, JsonFault, jsonCopy, jsonText, maxDepth } from '../../src/domain/json.ts'
 
 const enough = 1000
 
@@ -201,7 +201,7 @@ describe('two values are the same JSON', () => {
 describe('bounds', () => {
   test('are in bytes, not in characters', () => {
     expect(jsonText('é'.repeat(499), enough)).toHaveLength(501)
-    expect(faultOf(() => jsonText('é'.repeat(500), enough)).facts).toEqual({ bytes: 1002, bytesMax: enough })
+    expect(faultOf(() => jsonText('é'.repeat(500), enough)).facts).toEqual({ bytes: 1002, maxBytes: enough })
   })
 
   test('parts that are shared without number are not followed', () => {
@@ -215,8 +215,8 @@ describe('bounds', () => {
   })
 
   test('a depth is allowed and one more is not', () => {
-    expect(jsonText(nested(depthMax), enough)).toHaveLength(2 * depthMax)
-    expect(faultOf(() => jsonText(nested(depthMax + 1), enough)).facts).toEqual({ depthMax })
+    expect(jsonText(nested(maxDepth), enough)).toHaveLength(2 * maxDepth)
+    expect(faultOf(() => jsonText(nested(maxDepth + 1), enough)).facts).toEqual({ maxDepth })
   })
 })
 
@@ -226,8 +226,8 @@ function revoked(): object {
   return proxy
 }
 
-function copy(value: unknown, bytesMax: number) {
-  return jsonCopy(value, { bytesMax, depthMax })
+function copy(value: unknown, maxBytes: number) {
+  return jsonCopy(value, { maxBytes, maxDepth })
 }
 
 function nested(depth: number): unknown {

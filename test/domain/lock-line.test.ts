@@ -11,11 +11,11 @@ import {
   leaveLock,
   lookAtLine,
   loseLock,
+  maxWaiters,
   type NamedRequest,
-  renewPlaces,
+  renewWaiters,
   transferLock,
   type Waiter,
-  waitersMax,
 } from '../../src/domain/lock-line.ts'
 import type { Quotas } from '../../src/domain/quota.ts'
 import { aLock, at, later, refusalOf } from './samples.ts'
@@ -260,7 +260,7 @@ describe('a place in line', () => {
   })
 
   test('is refused when too many wait', () => {
-    const line = { ...empty, waiting: waitersMax }
+    const line = { ...empty, waiting: maxWaiters }
 
     const refusal = refusalOf(() =>
       joinLine({ agent: 'b', instance: null, id: 'w', name: 'press' }, line, at),
@@ -270,15 +270,15 @@ describe('a place in line', () => {
   })
 
   test('is refused to an agent that stands in as many lines as it may [S5d-16]', () => {
-    const join = (places: number, quotas?: Quotas) => () =>
-      joinLine({ agent: 'b', instance: null, id: 'w', name: 'press', quotas }, { ...empty, places }, at)
+    const join = (waits: number, quotas?: Quotas) => () =>
+      joinLine({ agent: 'b', instance: null, id: 'w', name: 'press', quotas }, { ...empty, waits }, at)
 
     expect(join(49)).not.toThrow()
     expect(refusalOf(join(50))).toMatchObject({
       code: 'BUSY',
-      facts: { quota: 'lockPlaces', agent: 'b', held: 50, max: 50 },
+      facts: { quota: 'lockWaits', agent: 'b', held: 50, max: 50 },
     })
-    expect(refusalOf(join(2, { reservations: 1, lockPlaces: 2 }))).toMatchObject({ facts: { max: 2 } })
+    expect(refusalOf(join(2, { reservations: 1, lockWaits: 2 }))).toMatchObject({ facts: { max: 2 } })
   })
 
   test('is due for renewal after a third of its lease, and when it has none', () => {
@@ -343,7 +343,7 @@ describe('places in line', () => {
   const now = at.now + 2_000
 
   test('are renewed together while the lock is held [S5e-9]', () => {
-    const renewed = renewPlaces([ann, ben], [{ locks: [held()], first: [ann] }], { now })
+    const renewed = renewWaiters([ann, ben], [{ locks: [held()], first: [ann] }], { now })
 
     expect(renewed.map(({ before, after }) => [before, after.expiresAt])).toEqual([
       [ann, now + (ann.leaseMs as number)],
@@ -352,7 +352,7 @@ describe('places in line', () => {
   })
 
   test('are no longer renewed once their turn has come [S5e-9]', () => {
-    const renewed = renewPlaces([ann, ben], [{ locks: [], first: [ann] }], { now })
+    const renewed = renewWaiters([ann, ben], [{ locks: [], first: [ann] }], { now })
 
     expect(renewed.map(({ before }) => before)).toEqual([ben])
   })

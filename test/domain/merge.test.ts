@@ -120,7 +120,7 @@ describe('returning to rebasing', () => {
     expect(returned).toMatchObject({
       previousState: 'ready_to_merge',
       stateChangedAt: at.wall + 5,
-      standing: 'held',
+      phase: 'held',
       agent: started.agent,
       token: started.token,
       version: started.version + 1,

@@ -1,6 +1,6 @@
 /** Messages whose rows were damaged. */
 import { describe, expect, test } from 'vitest'
-import { setDeliveryAside, strandDelivery } from '../../src/domain/delivery.ts'
+import { stopDelivery, strandDelivery } from '../../src/domain/delivery.ts'
 import { envelopeOf } from '../../src/domain/envelope.ts'
 import type { Message } from '../../src/domain/message.ts'
 import { damageOf, endDamaged, escalationOf, policyOf, readContent } from '../../src/domain/message-damage.ts'
@@ -65,7 +65,7 @@ test('a damaged message ends as a dead letter that says why, and with it what is
 test('a delivery set aside is not due any more, but looked at now', () => {
   const delivery = toBob({ nextDueAt: 5, givesUpAt: 500 })
 
-  expect(setDeliveryAside(delivery, 'no', 100)).toMatchObject({
+  expect(stopDelivery(delivery, 'no', 100)).toMatchObject({
     nextDueAt: null,
     givesUpAt: 100,
     lastError: 'no',

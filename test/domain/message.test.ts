@@ -146,7 +146,7 @@ test('progress buys time: for the delivery, and after escalation for the level [
 test('what is put off keeps its place, and a refusal meanwhile does not hurry it [A5]', () => {
   const thread = putOff(exhausted(aThread(['bob', 'eve'])), at.now + 60_000)
 
-  expect(thread.message).toMatchObject({ dueAt: at.now + 60_000, placeAt: at.now + 60_000, version: 2 })
+  expect(thread.message).toMatchObject({ dueAt: at.now + 60_000, allowedAt: at.now + 60_000, version: 2 })
   expect(refuse(thread, 'bob', null, at).message).toBe(thread.message)
 })
 

@@ -122,7 +122,7 @@ describe('the nearest known name', () => {
     ['lease', 'leaseMs'],
     ['LIM', 'limit'],
   ])('%s, of several that are near, was meant as %s [S5-21]', (typed, meant) => {
-    const known = ['leaseMs', 'limit', 'priorityMax', 'priority', 'priorityOf', 'token', 'waitMs']
+    const known = ['leaseMs', 'limit', 'maxPriority', 'priority', 'priorityOf', 'token', 'waitMs']
 
     expect(nearestName(typed, known)).toBe(meant)
   })

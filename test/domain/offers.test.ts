@@ -11,13 +11,13 @@ import { claimTask, handTo } from '../../src/domain/task.ts'
 import { endingOf } from '../../src/domain/workflow.ts'
 import { at, itemIn, job, later, newItem, task } from './samples.ts'
 
-const rules = { workflow: task, crashesMax: 3, held: null }
+const rules = { workflow: task, maxCrashes: 3, held: null }
 const request = { instance: null, leaseMs: 1000, fromReview: false }
 const offered = () => handTo(itemIn(task, 'todo'), task, { to: 'bob', offerMs: 60_000, wall: at.wall })
 
 describe('a task that is handed over', () => {
   test('is kept for its new owner for a while', () => {
-    expect(offered()).toMatchObject({ offeredTo: 'bob', runAt: at.wall + 60_000, standing: 'waiting' })
+    expect(offered()).toMatchObject({ offeredTo: 'bob', runAt: at.wall + 60_000, phase: 'waiting' })
   })
 
   test.each([
@@ -26,7 +26,7 @@ describe('a task that is handed over', () => {
   ])("and given to %s is everybody's at once", (_, offer) => {
     expect(handTo(itemIn(task, 'todo'), task, { ...offer, wall: at.wall })).toMatchObject({
       offeredTo: null,
-      standing: 'ready',
+      phase: 'ready',
     })
   })
 

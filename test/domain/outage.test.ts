@@ -24,7 +24,7 @@ test('a row without a lease lapsed for no outage, one without a length had no ti
 })
 
 test('an outage blames nobody for a bound lease; a manual one nobody would have renewed, and a death is a death [S5-1]', () => {
-  const rules = { workflow: job, crashesMax: 3, held: { items: 1, suspects: 0 } }
+  const rules = { workflow: job, maxCrashes: 3, held: { items: 1, suspects: 0 } }
   const moment = { ...later(ada.leaseMs + 1), outage: { since: at.now, until: expiry + 1 } }
   const dead = new Map([['ada-1', { evidence: 'process 42 is gone', isReboot: false }]])
 

@@ -145,16 +145,16 @@ describe('L15: two patterns overlap exactly if some path matches both', () => {
   const letters = ['a', 'b', 'c']
   const aCharacter = fc.constantFrom('a', 'b', 'c', '?', '[ab]', '[!a]', '[!b]', '[b-c]')
   const aToken = fc.oneof({ weight: 3, arbitrary: aCharacter }, { weight: 2, arbitrary: fc.constant('*') })
-  const aName = (lengthMax: number) =>
-    fc.array(aToken, { minLength: 1, maxLength: lengthMax }).map((tokens) =>
+  const aName = (maxLength: number) =>
+    fc.array(aToken, { minLength: 1, maxLength: maxLength }).map((tokens) =>
       // Two stars of one name would be read as `**`.
       tokens.filter((token, at) => token !== '*' || tokens[at - 1] !== '*').join(''),
     )
-  const aPattern = (namesMax: number, lengthMax: number) =>
+  const aPattern = (maxNames: number, maxLength: number) =>
     fc
-      .array(fc.oneof({ weight: 3, arbitrary: aName(lengthMax) }, fc.constant('**')), {
+      .array(fc.oneof({ weight: 3, arbitrary: aName(maxLength) }, fc.constant('**')), {
         minLength: 1,
-        maxLength: namesMax,
+        maxLength: maxNames,
       })
       .map((names) => names.join('/'))
 
@@ -168,10 +168,10 @@ describe('L15: two patterns overlap exactly if some path matches both', () => {
     return (path) => expression.test(`${path}/`)
   }
 
-  function enumerate(parts: readonly string[], lengthMax: number, separator: string): string[] {
+  function enumerate(parts: readonly string[], maxLength: number, separator: string): string[] {
     const all: string[] = []
     let longest = ['']
-    for (let length = 1; length <= lengthMax; length++) {
+    for (let length = 1; length <= maxLength; length++) {
       longest = longest.flatMap((start) =>
         parts.map((part) => (length === 1 ? part : start + separator + part)),
       )

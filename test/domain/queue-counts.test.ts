@@ -8,7 +8,7 @@ test('every item is counted once, under what can be done with it [S5-22] [Q6]', 
   const counts = countQueue(
     {
       byState: { pending: 6, testing: 2, merged: 3, failed_terminal: 4, failed_retryable: 5, cancelled: 1 },
-      byStanding: { ready: 1, suspect: 0, waiting: 10, held: 2, closed: 8 },
+      byPhase: { ready: 1, suspect: 0, waiting: 10, held: 2, closed: 8 },
       quarantinedByState: { pending: 2, failed_retryable: 1 },
     },
     merge,
@@ -32,7 +32,7 @@ test('a state that the workflow does not have is counted too', () => {
   const counts = countQueue(
     {
       byState: { lost: 1 },
-      byStanding: { ready: 1, suspect: 0, waiting: 0, held: 0, closed: 0 },
+      byPhase: { ready: 1, suspect: 0, waiting: 0, held: 0, closed: 0 },
       quarantinedByState: {},
     },
     job,

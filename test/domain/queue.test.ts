@@ -19,8 +19,8 @@ describe('a new queue', () => {
       name: 'prints',
       workflow: 'job',
       slots: null,
-      attemptsMax: 3,
-      crashesMax: 3,
+      maxAttempts: 3,
+      maxCrashes: 3,
       leaseMs: null,
       manualLeaseMs: null,
       backoff: null,
@@ -39,9 +39,9 @@ describe('a new queue', () => {
   })
 
   test('prefers the limits it was given, 0 crashes included', () => {
-    const queue = createQueue('main', merge, { slots: 4, attemptsMax: 1, crashesMax: 0 }, at.wall)
+    const queue = createQueue('main', merge, { slots: 4, maxAttempts: 1, maxCrashes: 0 }, at.wall)
 
-    expect(queue).toMatchObject({ slots: 4, attemptsMax: 1, crashesMax: 0 })
+    expect(queue).toMatchObject({ slots: 4, maxAttempts: 1, maxCrashes: 0 })
   })
 })
 
@@ -61,19 +61,19 @@ describe('a queue that exists', () => {
 
   test.each([
     [{ slots: 2 }],
-    [{ attemptsMax: 9 }],
-    [{ crashesMax: 0 }],
+    [{ maxAttempts: 9 }],
+    [{ maxCrashes: 0 }],
     [{ leaseMs: 5_000 }],
     [{ manualLeaseMs: 0 }],
     [{ backoff: { baseMs: 1, factor: 1, maxMs: 1 } }],
-    [{ slots: 5, attemptsMax: 1, crashesMax: 7 }],
+    [{ slots: 5, maxAttempts: 1, maxCrashes: 7 }],
   ])('changes exactly the limits it is given: %o', (settings) => {
     const changed = adjustQueue(open, settings)
 
     expect(changed).toEqual({ ...open, ...settings, version: 2 })
   })
 
-  test.each([[{}], [{ attemptsMax: 3 }], [{ attemptsMax: 3, crashesMax: 3 }]])(
+  test.each([[{}], [{ maxAttempts: 3 }], [{ maxAttempts: 3, maxCrashes: 3 }]])(
     'is not changed by the limits it already has: %o',
     (settings) => {
       expect(adjustQueue(open, settings)).toBeNull()

@@ -6,7 +6,7 @@ import { changedWords, listsOf, readyWords, wordValue } from '../../src/domain/r
 const task = {
   id: 't-1',
   queue: 'tasks',
-  standing: 'ready',
+  phase: 'ready',
   priority: 5,
   addedAt: 7,
   data: { labels: ['ui', 'ui', 'db', 3], owner: 'olga' },
@@ -21,7 +21,7 @@ describe('the words of a ready task [S5e-8]', () => {
   })
 
   test.each([
-    ['what is not ready', { standing: 'held' }],
+    ['what is not ready', { phase: 'held' }],
     ['what stands in another queue', { queue: 'jobs' }],
   ])('%s has none', (_, other) => {
     expect(readyWords({ ...task, ...other } as Item)).toEqual([])
@@ -49,11 +49,11 @@ describe('when a task changes [S5e-8]', () => {
   })
 
   test('a claim removes all of them, and nothing is written for other queues', () => {
-    const held = { ...task, standing: 'held' } as Item
+    const held = { ...task, phase: 'held' } as Item
     const job = { ...task, queue: 'jobs' }
 
     expect(changedWords(task, held)).toMatchObject({ gone: { length: 4 }, fresh: [] })
-    expect(changedWords(job, { ...job, standing: 'held' })).toEqual({ gone: [], fresh: [] })
+    expect(changedWords(job, { ...job, phase: 'held' })).toEqual({ gone: [], fresh: [] })
   })
 })
 

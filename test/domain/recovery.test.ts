@@ -17,7 +17,7 @@ const nobodyDied: Deaths = new Map()
 const adaDied: Deaths = new Map([['ada-1', { evidence: 'its process 42 is gone', isReboot: false }]])
 const alone = { items: 1, suspects: 0 }
 const lapse = later(ada.leaseMs + 1)
-const rules = (workflow: Workflow, crashesMax = 3): ItemRules => ({ workflow, crashesMax, held: alone })
+const rules = (workflow: Workflow, maxCrashes = 3): ItemRules => ({ workflow, maxCrashes, held: alone })
 
 const everyHeldState = statesWhere(({ held }) => held === true)
 
@@ -75,7 +75,7 @@ describe('recovering an item', () => {
 
       expect(recovered).toMatchObject({
         before: item,
-        after: { state: workflow.initial, standing: 'ready', agent: null, startedAt: null, crashes: 1 },
+        after: { state: workflow.initial, phase: 'ready', agent: null, startedAt: null, crashes: 1 },
         evidence: 'its lease lapsed 1 ms ago',
         expiredForMs: 1,
       })
@@ -107,7 +107,7 @@ describe('recovering an item', () => {
 
     expect(recovered?.after).toMatchObject({
       state: 'pending',
-      standing: 'ready',
+      phase: 'ready',
       agent: null,
       startedAt: null,
     })
@@ -141,7 +141,7 @@ describe('recovering an item', () => {
 
     expect(recovered?.after).toMatchObject({
       state: 'pending',
-      standing: 'waiting',
+      phase: 'waiting',
       crashes: 3,
       quarantinedAt: lapse.wall,
       quarantineReason: expect.stringContaining('its process 42 is gone'),
@@ -153,7 +153,7 @@ describe('recovering an item', () => {
 
     const recovered = recoverItem(item, rules(job, 3), nobodyDied, lapse)
 
-    expect(recovered?.after).toMatchObject({ standing: 'waiting', crashes: 2, quarantinedAt: null })
+    expect(recovered?.after).toMatchObject({ phase: 'waiting', crashes: 2, quarantinedAt: null })
   })
 
   test('with a limit of 0 no number of crashes quarantines [Q17]', () => {
@@ -161,20 +161,20 @@ describe('recovering an item', () => {
 
     const recovered = recoverItem(item, rules(job, 0), nobodyDied, lapse)
 
-    expect(recovered?.after).toMatchObject({ standing: 'waiting', crashes: 1_001, quarantinedAt: null })
+    expect(recovered?.after).toMatchObject({ phase: 'waiting', crashes: 1_001, quarantinedAt: null })
   })
 
   test.each([
     ['a state its workflow does not know', { ...itemIn(job, 'running'), state: 'dreaming' }, rules(job)],
     ['a state every object answers to', { ...itemIn(job, 'running'), state: 'constructor' }, rules(job)],
     ['a state that nobody can hold', { ...itemIn(job, 'running'), state: 'pending' }, rules(job)],
-    ['a workflow nobody knows', itemIn(job, 'running'), { workflow: undefined, crashesMax: 3, held: alone }],
+    ['a workflow nobody knows', itemIn(job, 'running'), { workflow: undefined, maxCrashes: 3, held: alone }],
   ])('a held row in %s is set aside for a person, out of the line', (_, item, itsRules) => {
     const recovered = recoverItem(item, itsRules, nobodyDied, lapse)
 
     expect(recovered?.after).toMatchObject({
       state: item.state,
-      standing: 'waiting',
+      phase: 'waiting',
       agent: null,
       instance: null,
       startedAt: null,
@@ -242,7 +242,7 @@ describe('reclaiming by the last sign of life', () => {
     const reclaimed = reclaimStaleItem(manual, rules(job), request(1_000), later(1_001))
 
     expect(reclaimed).toMatchObject({
-      after: { state: 'pending', standing: 'ready' },
+      after: { state: 'pending', phase: 'ready' },
       evidence: 'no sign of life for 1001 ms; reclaimed by request',
       expiredForMs: 0,
     })

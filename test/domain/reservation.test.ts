@@ -4,11 +4,11 @@ import {
   assertNotOver,
   covering,
   isOver,
-  patternsMax,
+  maxPatterns,
+  maxReservations,
+  maxReservedLength,
+  maxReservedPatterns,
   type ReservationRequest,
-  reservationsMax,
-  reservedLengthMax,
-  reservedPatternsMax,
   reservePaths,
 } from '../../src/domain/reservation.ts'
 import { aLock, at, refusalOf } from './samples.ts'
@@ -94,36 +94,36 @@ describe('a reservation', () => {
   })
 
   test('has a bound, which is no mistake of the caller’s', () => {
-    const many = Array.from({ length: reservationsMax }, () => reserved(['docs/**'], 'shared'))
+    const many = Array.from({ length: maxReservations }, () => reserved(['docs/**'], 'shared'))
 
     expect(refusalOf(() => reservePaths(request, many, clock))).toMatchObject({
       code: 'BUSY',
-      facts: { limit: 'reservations', held: reservationsMax, max: reservationsMax },
+      facts: { limit: 'reservations', held: maxReservations, max: maxReservations },
     })
   })
 
   test('is one of so many patterns in all; the next is refused before it slows down everybody [L15]', () => {
-    const full = fill(reservedPatternsMax, (number) => `docs/${number}/*`)
+    const full = fill(maxReservedPatterns, (number) => `docs/${number}/*`)
     const oneLess = [...full.slice(0, -1), reserved((full.at(-1)?.patterns ?? []).slice(1), 'exclusive')]
 
     expect(reservePaths(request, [...oneLess, aLock()], clock).outcome).toBe('granted')
     expect(refusalOf(() => reservePaths(request, full, clock))).toMatchObject({
       code: 'BUSY',
-      facts: { limit: 'patterns', held: reservedPatternsMax, asked: 1, max: reservedPatternsMax },
+      facts: { limit: 'patterns', held: maxReservedPatterns, asked: 1, max: maxReservedPatterns },
     })
   })
 
   test('is not one of few patterns that are very long: they are read at each reservation [L15]', () => {
-    const long = fill(reservedLengthMax / 500, (number) => `docs/${number}`.padEnd(500, 'x'))
+    const long = fill(maxReservedLength / 500, (number) => `docs/${number}`.padEnd(500, 'x'))
 
     expect(refusalOf(() => reservePaths(request, long, clock))).toMatchObject({
       code: 'BUSY',
-      facts: { limit: 'characters', held: reservedLengthMax, max: reservedLengthMax },
+      facts: { limit: 'characters', held: maxReservedLength, max: maxReservedLength },
     })
   })
 
   test('that is in somebody’s way is told so, also when no more may be reserved', () => {
-    const full = fill(reservedPatternsMax, (number) => `src/${number}.ts`)
+    const full = fill(maxReservedPatterns, (number) => `src/${number}.ts`)
 
     expect(reservePaths(request, full, clock)).toMatchObject({ outcome: 'held' })
   })
@@ -143,7 +143,7 @@ describe('what one agent has reserved', () => {
       code: 'BUSY',
       facts: { quota: 'reservations', held: 100, max: 100 },
     })
-    const quotas = { reservations: 2, lockPlaces: 1 }
+    const quotas = { reservations: 2, lockWaits: 1 }
     expect(refusalOf(() => reservePaths({ ...request, quotas }, own(2), clock))).toMatchObject({
       code: 'BUSY',
     })
@@ -183,9 +183,9 @@ describe('what one agent has reserved', () => {
 describe('fifty patterns against as many as may be reserved', () => {
   const ask = (patternOf: (number: number) => string): ReservationRequest => ({
     ...request,
-    patterns: Array.from({ length: patternsMax }, (_, number) => patternOf(number)),
+    patterns: Array.from({ length: maxPatterns }, (_, number) => patternOf(number)),
   })
-  const room = reservedPatternsMax - patternsMax
+  const room = maxReservedPatterns - maxPatterns
 
   test.each([
     ['folders', (number: number) => `src/engines/${number}/**`],
@@ -221,7 +221,7 @@ describe('fifty patterns against as many as may be reserved', () => {
       ),
     ).toMatchObject({
       code: 'INVALID',
-      next: expect.stringContaining('begin patterns with names'),
+      next: expect.stringContaining('start patterns with folder names'),
     })
   })
 
@@ -284,7 +284,7 @@ describe('who has a path', () => {
 /** So many reserved patterns, as few reservations as can have them. */
 function fill(count: number, patternOf: (number: number) => string) {
   const patterns = Array.from({ length: count }, (_, number) => patternOf(number))
-  return Array.from({ length: Math.ceil(count / patternsMax) }, (_, number) =>
-    reserved(patterns.slice(number * patternsMax, (number + 1) * patternsMax), 'exclusive'),
+  return Array.from({ length: Math.ceil(count / maxPatterns) }, (_, number) =>
+    reserved(patterns.slice(number * maxPatterns, (number + 1) * maxPatterns), 'exclusive'),
   )
 }

@@ -13,7 +13,7 @@ const fields = {
     ['name', 'text'],
     ['slot', 'integer'],
   ],
-  told: [
+  eventJson: [
     ['name', 'text'],
     ['slot', 'integer'],
     ['patterns', 'json'],
@@ -61,9 +61,9 @@ describe.each([
   test('is told by what is set of it, and by nothing that events keep quiet', () => {
     const code = make()
 
-    expect(JSON.parse(code.told(row, write))).toEqual({ name: 'build', slot: 0, patterns: ['src/**'] })
-    expect(code.told(bare, write)).toBe('{"name":"build","slot":0}')
-    expect(code.told({ ...bare, name: null, slot: null }, write)).toBe('{}')
+    expect(JSON.parse(code.eventJson(row, write))).toEqual({ name: 'build', slot: 0, patterns: ['src/**'] })
+    expect(code.eventJson(bare, write)).toBe('{"name":"build","slot":0}')
+    expect(code.eventJson({ ...bare, name: null, slot: null }, write)).toBe('{}')
   })
 
   test('differs from another at the places of the fields that do', () => {

@@ -1,11 +1,11 @@
 /** Rows as the store would hand them to a rule. They are frozen: a rule that changed its input would throw. */
-import { createItem, type Item, type Moment, type NewItem, standingOf } from '../../src/domain/item.ts'
+import { type Clocks, createItem, type Item, type NewItem, phaseOf } from '../../src/domain/item.ts'
 import type { LeaseColumns } from '../../src/domain/lease.ts'
 import { type Lock, plainLock } from '../../src/domain/lock.ts'
 import { builtInWorkflows, type State, stateOf, type Workflow } from '../../src/domain/workflow.ts'
 import { type HoldfastError, isHoldfastError } from '../../src/errors.ts'
 
-export const at: Moment = Object.freeze({ now: 5_000_000, wall: 1_700_000_000_000 })
+export const at: Clocks = Object.freeze({ now: 5_000_000, wall: 1_700_000_000_000 })
 export const ada = Object.freeze({ agent: 'ada', instance: 'ada-1', leaseMs: 30_000 })
 
 export const { job, merge, task } = builtInWorkflows as Record<'job' | 'merge' | 'task', Workflow>
@@ -23,9 +23,9 @@ export const printing: Workflow = {
     queued: { claimTo: 'inking', moves: [] },
     inking: { held: true, lostTo: 'queued', moves: ['drying', 'dropped'], failTo: 'smudged' },
     drying: { held: true, lostTo: 'queued', moves: [], completeTo: 'printed' },
-    printed: { closed: 'well', moves: [] },
-    smudged: { closed: 'badly', moves: [], retryTo: 'queued' },
-    dropped: { closed: 'badly', moves: [] },
+    printed: { closed: 'succeeded', moves: [] },
+    smudged: { closed: 'failed', moves: [], retryTo: 'queued' },
+    dropped: { closed: 'failed', moves: [] },
   },
 }
 
@@ -47,11 +47,11 @@ export function statesWhere(
 }
 
 export function newItem(workflow: Workflow, input: Partial<NewItem> = {}): Item {
-  const defaults = { id: 'i1', queue: 'q', attemptsMax: 3, submittedBy: 'eve', payload: '{}', data: {} }
+  const defaults = { id: 'i1', queue: 'q', maxAttempts: 3, submittedBy: 'eve', payload: '{}', data: {} }
   return Object.freeze(createItem({ ...defaults, ...input }, workflow, at.wall))
 }
 
-/** An item standing in `state`: held by ada since `at` where the state is held, closed where it is closed. */
+/** An item in `state`: held by ada since `at` where the state is held, closed where it is closed. */
 export function itemIn(workflow: Workflow, state: string, fields: Partial<Item> = {}): Item {
   const { held, closed } = stateOf(workflow, state)
   const item: Item = {
@@ -61,7 +61,7 @@ export function itemIn(workflow: Workflow, state: string, fields: Partial<Item> 
     ...(closed ? { outcome: closed, closedAt: at.wall } : {}),
     ...fields,
   }
-  return Object.freeze({ ...item, standing: fields.standing ?? standingOf(item, workflow) })
+  return Object.freeze({ ...item, phase: fields.phase ?? phaseOf(item, workflow) })
 }
 
 /** A lock taken by ada at `at`. */
@@ -93,7 +93,7 @@ export function heldStatesOf(workflow: Workflow): string[] {
   return statesOf(workflow).filter((state) => stateOf(workflow, state).held)
 }
 
-export function later(ms: number): Moment {
+export function later(ms: number): Clocks {
   return { now: at.now + ms, wall: at.wall + ms }
 }
 

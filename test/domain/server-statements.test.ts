@@ -1,7 +1,7 @@
 /** What a batch sends to PostgreSQL: each statement itself says how it expects to find its rows. */
 import { describe, expect, test } from 'vitest'
 import { applying } from '../../src/engines/postgres/apply.ts'
-import type { Net } from '../../src/engines/postgres/working-set.ts'
+import type { NetChange } from '../../src/engines/postgres/working-set.ts'
 import { columnOf, schema, type TableName } from '../../src/engines/schema.ts'
 import { job, newItem } from './samples.ts'
 
@@ -20,8 +20,8 @@ function rowOf(table: TableName, number: number): object {
 }
 
 /** The statement a change is written by, without the lookup inside: a server that waited may not repeat that. */
-function ownCondition(net: Net): string {
-  const [{ text } = { text: '' }] = applying('n', [net], [], [], { bucket: 0, wall: 0 })
+function ownCondition(netChange: NetChange): string {
+  const [{ text } = { text: '' }] = applying('n', [netChange], [], [], { bucket: 0, wall: 0 })
   return /\) found\nwhere (.*)$/m.exec(text)?.[1] ?? ''
 }
 
@@ -40,8 +40,8 @@ describe.each(tables)('a row of %s', (table) => {
 })
 
 test('a floor is raised to the highest, not set to what was decided on [S5b-1]', () => {
-  const net: Net = { table: 'stateFloor', before: { version: 1 }, after: { version: 7 } }
-  const [query] = applying('n', [net], [], [], { bucket: 0, wall: 0 })
+  const netChange: NetChange = { table: 'stateFloor', before: { version: 1 }, after: { version: 7 } }
+  const [query] = applying('n', [netChange], [], [], { bucket: 0, wall: 0 })
 
   expect(query?.text).toContain('greatest(f.version, excluded.version)')
   expect(query?.values).toEqual(['n', 7])

@@ -38,7 +38,7 @@ describe('an open change that is submitted again', () => {
     ['the same bead', { bead: 'bd-1' }],
     ['the same bead beside another among the facts', { bead: 'bd-1', data: { bead: 'bd-2' } }],
     ['the same time', { runAt: at.wall + 1_000 }],
-    ['the same priority and attempts', { priority: 5, attemptsMax: 3 }],
+    ['the same priority and attempts', { priority: 5, maxAttempts: 3 }],
     ['the same parent', { parent }],
     ['the same blockers', { blockers: [blocker] }],
     ['its parent among the blockers', { parent, blockers: [blocker, parent] }],
@@ -49,7 +49,7 @@ describe('an open change that is submitted again', () => {
   test.each<[string, Omit<Submission, 'headSha'> & { headSha?: string }, Partial<Item>]>([
     ['payload', { payload: '3' }, { payload: '3' }],
     ['priority', { priority: 1 }, { priority: 1 }],
-    ['attempts', { attemptsMax: 9 }, { attemptsMax: 9 }],
+    ['attempts', { maxAttempts: 9 }, { maxAttempts: 9 }],
     ['bead', { bead: null }, { data: { ...open.data, bead: null } }],
     ['facts', { data: { more: 1 } }, { data: { ...open.data, more: 1 } }],
     ['time', { runAt: at.wall + 2_000 }, { runAt: at.wall + 2_000 }],
@@ -86,7 +86,7 @@ describe('an open change that is submitted again', () => {
 
     const after = again({ ...item, ...fields }, { runAt })
 
-    expect(after).toMatchObject({ runAt: expected, standing: expected === null ? 'ready' : 'waiting' })
+    expect(after).toMatchObject({ runAt: expected, phase: expected === null ? 'ready' : 'waiting' })
   })
 
   test('a time of its own ends an offer [S5c-43]', () => {
@@ -158,7 +158,7 @@ describe('what is stacked on a change that is stacked elsewhere', () => {
 
     expect(restacked(deep, [on('b', 'm')])[0]?.after.ancestors).toHaveLength(10)
     expect(refusalOf(() => restacked(deep, [on('b', 'm'), on('c', 'b')])).code).toBe('INVALID')
-    expect(refusalOf(() => restacked(moved, many)).facts).toMatchObject({ stackedMax: 100 })
+    expect(refusalOf(() => restacked(moved, many)).facts).toMatchObject({ maxStacked: 100 })
   })
 })
 
@@ -166,9 +166,9 @@ describe('a change that somebody holds', () => {
   const held = itemIn(merge, 'testing', { payload: '1', data: { headSha: 'aaaa' } })
 
   test('takes over head, priority and attempts [S5c-43]', () => {
-    const after = again(held, { headSha: 'bbbb', priority: 1, attemptsMax: 9 })
+    const after = again(held, { headSha: 'bbbb', priority: 1, maxAttempts: 9 })
 
-    expect(after).toMatchObject({ standing: 'held', agent: 'ada', priority: 1, attemptsMax: 9 })
+    expect(after).toMatchObject({ phase: 'held', agent: 'ada', priority: 1, maxAttempts: 9 })
     expect(after.data).toEqual({ headSha: 'bbbb', testedAgainstSha: null })
   })
 

@@ -2,9 +2,9 @@
 import { describe, expect, test } from 'vitest'
 import type { SearchPlace } from '../../src/engines/engine.ts'
 import { HoldfastError } from '../../src/errors.ts'
-import { claimFound, isTaskThere, type TaskSearch } from '../../src/runtime/task-search.ts'
+import { claimFound, isTaskThere, type TaskSearch } from '../../src/runtime/waiting/task-search.ts'
 
-const placeAt = (row: number | null): SearchPlace => ({
+const allowedAt = (row: number | null): SearchPlace => ({
   by: 1,
   from: row === null ? null : { priority: 5, addedAt: row, id: `t-${row}` },
 })
@@ -36,7 +36,7 @@ function listOf({ rows, fitting = new Set(), beforeLook = () => {} }: Given) {
       looks.push(isWhole ? 'all' : from)
       const end = isWhole ? rows : Math.min(rows, from + 10)
       const row = [...fitting].filter((each) => each >= from && each < end).sort((a, b) => a - b)[0]
-      const place = placeAt(row ?? (end < rows ? end : null))
+      const place = allowedAt(row ?? (end < rows ? end : null))
       return { found: row !== undefined, place, isDue: false }
     },
   }
@@ -51,7 +51,7 @@ const take = (fitting: Set<number>) => async (place: SearchPlace) => {
   const row = rowAt(place)
   if (row === null) return 'empty'
   if (fitting.delete(row)) return `row ${row}`
-  throw unfinished(placeAt(row + 1))
+  throw unfinished(allowedAt(row + 1))
 }
 
 describe('a claim that goes on searching [S5e-8]', () => {
@@ -133,7 +133,7 @@ describe('a claim that goes on searching [S5e-8]', () => {
       ringNow()
       fitting.delete(2)
       fitting.add(0)
-      throw unfinished(placeAt(null))
+      throw unfinished(allowedAt(null))
     })
 
     expect(answer).toBe('row 0')

@@ -27,7 +27,7 @@ const words = {
 const aTask = (state: string, fields: Partial<Item> = {}) =>
   itemIn(task, state, { ...storeWords(words), ...fields })
 const wordsOf = (item: Item) => readWords({ ...item, payload: JSON.parse(item.payload) })
-const rules = { workflow: task, crashesMax: 3, held: { items: 1, suspects: 0 } }
+const rules = { workflow: task, maxCrashes: 3, held: { items: 1, suspects: 0 } }
 const bob = { agent: 'bob', instance: null, leaseMs: 1000, fromReview: false }
 
 test('states are shown as the source spells them, and found again [T2]', () => {
@@ -240,7 +240,7 @@ describe('a claim of a task by name', () => {
 test('a new task is an ordinary item of its queue [T1]', () => {
   expect(newItem(task, storeWords(words))).toMatchObject({
     state: 'todo',
-    standing: 'ready',
+    phase: 'ready',
     data: { title: words.title },
   })
 })

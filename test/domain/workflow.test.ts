@@ -193,11 +193,11 @@ describe('the built-in workflows', () => {
 
   test.each(documentedLosses)('%s: a lost holder of %s leaves it %s [Q2]', (name, from, to) => {
     const workflow = workflowNamed(name)
-    const loss = { evidence: 'dead', blame: 'own' as const, crashesMax: 3 }
+    const loss = { evidence: 'dead', blame: 'own' as const, maxCrashes: 3 }
 
     const after = reclaimItem(itemIn(workflow, from), workflow, loss, at)
 
-    expect(after).toMatchObject({ state: to, previousState: from, standing: 'ready' })
+    expect(after).toMatchObject({ state: to, previousState: from, phase: 'ready' })
   })
 
   test.each(documentedLosses.filter((arrow) => !isDocumentedMove(arrow)))(
@@ -226,7 +226,7 @@ describe('the built-in workflows', () => {
         backoff: { baseMs: 1, factor: 1, maxMs: 1 },
         random: 0,
       }
-      const loss = { evidence: 'dead', blame: 'own' as const, crashesMax: 3 }
+      const loss = { evidence: 'dead', blame: 'own' as const, maxCrashes: 3 }
 
       const refusals = [
         refusalOf(() => claimItem(item, workflow, ada, at)),
@@ -369,11 +369,11 @@ describe('a definition', () => {
     ['nothing leads from pit to a closed state', withStates({ pit: { moves: [] } })],
     [
       'retryTo of smudged must lead to an open state that is not held',
-      withStates({ smudged: { closed: 'badly', moves: [], retryTo: 'inking' } }),
+      withStates({ smudged: { closed: 'failed', moves: [], retryTo: 'inking' } }),
     ],
     [
       'retryTo of smudged must lead to an open state that is not held',
-      withStates({ smudged: { closed: 'badly', moves: [], retryTo: 'dropped' } }),
+      withStates({ smudged: { closed: 'failed', moves: [], retryTo: 'dropped' } }),
     ],
     [
       'lostTo of drying must lead from a held state to an open one that is not held',
@@ -381,11 +381,11 @@ describe('a definition', () => {
     ],
     ['no state can be claimed', withStates({ queued: { moves: ['dropped'] } })],
     [
-      'no state is closed well',
-      withStates({ printed: { closed: 'badly', moves: [] }, drying: { ...inking, moves: ['printed'] } }),
+      'no state is closed as succeeded',
+      withStates({ printed: { closed: 'failed', moves: [] }, drying: { ...inking, moves: ['printed'] } }),
     ],
-    ['cancelTo "printed" must be a state closed badly', { ...printing, cancelTo: 'printed' }],
-    ['cancelTo "nowhere" must be a state closed badly', { ...printing, cancelTo: 'nowhere' }],
+    ['cancelTo "printed" must be a state that is closed as failed', { ...printing, cancelTo: 'printed' }],
+    ['cancelTo "nowhere" must be a state that is closed as failed', { ...printing, cancelTo: 'nowhere' }],
     ['slots must be a whole number from 1 to 100', { ...printing, slots: 0 }],
     ['slots must be a whole number from 1 to 100', { ...printing, slots: 101 }],
     ['slots must be a whole number from 1 to 100', { ...printing, slots: 1.5 }],
@@ -408,7 +408,7 @@ describe('a definition', () => {
     ],
     [
       'printed is closed but can be left',
-      withStates({ printed: { closed: 'well', moves: [], claimByNameTo: 'inking' } }),
+      withStates({ printed: { closed: 'succeeded', moves: [], claimByNameTo: 'inking' } }),
     ],
     [
       'queued is claimed to "dropped", which is not held',
@@ -432,19 +432,19 @@ describe('a definition', () => {
     ],
     [
       'drying is held and closed or claimable at once',
-      withStates({ drying: { held: true, lostTo: 'queued', closed: 'badly', moves: [] } }),
+      withStates({ drying: { held: true, lostTo: 'queued', closed: 'failed', moves: [] } }),
     ],
-    ['dropped is closed but can be left', withStates({ dropped: { closed: 'badly', moves: ['queued'] } })],
+    ['dropped is closed but can be left', withStates({ dropped: { closed: 'failed', moves: ['queued'] } })],
     [
       'dropped is closed but can be left',
-      withStates({ dropped: { closed: 'badly', moves: [], claimTo: 'inking' } }),
+      withStates({ dropped: { closed: 'failed', moves: [], claimTo: 'inking' } }),
     ],
     [
-      'printed is closed well but can be retried',
-      withStates({ printed: { closed: 'well', moves: [], retryTo: 'queued' } }),
+      'printed is closed as succeeded but can be retried',
+      withStates({ printed: { closed: 'succeeded', moves: [], retryTo: 'queued' } }),
     ],
     [
-      'completeTo of inking must be a state closed well',
+      'completeTo of inking must be a state that is closed as succeeded',
       withStates({ inking: { ...inking, completeTo: 'smudged' } }),
     ],
     [

@@ -86,7 +86,7 @@ describe('with a store', () => {
     await shell.run('task', 'add', 'Write the\tparser', '--key', 'T-1')
     await shell.run('queue', 'add', 'builds', '1', '--key', 'main')
     await shell.run('lock', 'acquire', 'session:one', '--agent', 'bob', '--run', 'spring')
-    await shell.run('progress', 'start', 'spring', '--lock', 'session:one', '--agent', 'bob')
+    await shell.run('runs', 'start', 'spring', '--lock', 'session:one', '--agent', 'bob')
     await shell.run('msg', 'register', 'ada')
     const sent = await shell.json<{ message: { id: string } }>('msg', 'send', 'ada', 'hi', '--agent', 'bob')
     await shell.run('state', 'set', 'config/limits', '1')
@@ -99,8 +99,8 @@ describe('with a store', () => {
     expect(await offered(shell, 'lock', 'release', 'ses')).toEqual(['session:one'])
     expect(await offered(shell, 'run', '--lock', 's')).toEqual(['session:one'])
     expect(await offered(shell, 'lock', 'transfer', 'session:one', '')).toEqual(['bob', 'ada'])
-    expect(await offered(shell, 'progress', 'show', '')).toEqual(['spring'])
-    expect(await offered(shell, 'msg', 'ack', '')).toEqual([id])
+    expect(await offered(shell, 'runs', 'show', '')).toEqual(['spring'])
+    expect(await offered(shell, 'msg', 'receive-ack', '')).toEqual([id])
     expect(await offered(shell, 'state', 'get', 'con')).toEqual(['config/limits'])
     expect(await offered(shell, 'explain', '')).toEqual(
       expect.arrayContaining(['T-1', 'session:one', 'builds', 'bob']),

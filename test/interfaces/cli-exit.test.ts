@@ -24,16 +24,16 @@ async function prepare(shell: Shell): Promise<void> {
 const cases: [code: number, what: string, args: string[]][] = [
   [0, 'done', ['queue', 'show', 'q', 'held']],
   [2, 'the command line is wrong', ['queue', 'next', 'q', '--lease', '5']],
-  [3, 'there is no such item', ['queue', 'done', 'q', 'nothing']],
+  [3, 'there is no such item', ['queue', 'complete', 'q', 'nothing']],
   [3, 'there is no such task', ['task', 'show', 'T-9']],
   [3, 'there is no such recipient', ['msg', 'send', 'caroll', 'hello']],
-  [3, 'there is no such message', ['msg', 'ack', '01a1e256-0000-7000-8000-000000000000']],
-  [4, 'another holds it', ['queue', 'done', 'q', 'held']],
+  [3, 'there is no such message', ['msg', 'receive-ack', '01a1e256-0000-7000-8000-000000000000']],
+  [4, 'another holds it', ['queue', 'complete', 'q', 'held']],
   [4, 'its key belongs to an open item', ['queue', 'add', 'q', '1', '--key', 'held']],
   [4, 'it cannot go there', ['queue', 'retry', 'q', 'held']],
   [4, 'it is at another version', ['state', 'set', 'k', '2', '--expected-version', '7']],
   [4, 'it waits for another', ['task', 'claim', 'T-2']],
-  [5, 'the lease is lost', ['queue', 'done', 'q', 'held', '--token', '1']],
+  [5, 'the lease is lost', ['queue', 'complete', 'q', 'held', '--token', '1']],
   [5, 'a release came too late', ['queue', 'release', 'q', 'held', '--token', '1']],
   [6, 'nothing to claim', ['queue', 'next', 'empty']],
   [6, 'nothing to look at', ['queue', 'peek', 'empty']],
@@ -106,7 +106,7 @@ describe('an error', () => {
   })
 
   test('is one JSON object with its code, facts and whether to try again', async () => {
-    const answer = await shared.json('queue', 'done', 'q', 'held')
+    const answer = await shared.json('queue', 'complete', 'q', 'held')
 
     expect(answer).toMatchObject({
       schemaVersion: 1,
@@ -253,7 +253,7 @@ describe('what commands say', () => {
       'queue show q k',
       'queue renew q k',
       'queue progress q k 1',
-      'queue done q k',
+      'queue complete q k',
       'queue add q 1 --key b',
       'queue priority q b 1',
       'queue cancel q b',
@@ -265,15 +265,15 @@ describe('what commands say', () => {
       'task renew T',
       'task update T --note n',
       'task review T',
-      'task done T',
+      'task complete T',
     )
     const locks = await shapes('lock acquire l', 'lock renew l', 'lock transfer l bob --reason r')
     await shell.run('lock', 'acquire', 'e', '--run', 'r')
     const runs = await shapes(
-      'progress start r --lock e',
-      'progress record r --done 1',
-      'progress show r',
-      'progress pause r',
+      'runs start r --lock e',
+      'runs record r --done 1',
+      'runs show r',
+      'runs pause r',
     )
     const queues = await shapes('queue define p', 'queue describe p')
 
@@ -317,7 +317,7 @@ describe('what commands say', () => {
     const claimed = await shell.runWith({ isTalkSeen: true }, 'queue', 'next', 'q')
     const off = await shell.run('queue', 'next', 'q')
 
-    expect(claimed.stderr).toContain('holdfast queue done q k')
+    expect(claimed.stderr).toContain('holdfast queue complete q k')
     expect(off.stderr).toBe('')
   })
 

@@ -55,7 +55,7 @@ test('a file that is refused makes no store, names its rows and ends with exit c
 
   expect(code).toBe(2)
   expect(stdout).toBe('')
-  expect(stderr).toContain('2 rows of the file of beads cannot be taken over: line 2')
+  expect(stderr).toContain('2 rows of the file of beads cannot be imported: line 2')
   expect(stderr).toContain('line 3: it is not JSON')
   expect(stderr).toContain('--skip-bad')
   expect(readdirSync(shell.folder)).toEqual([])

@@ -28,7 +28,7 @@ describe('the token of a lease', () => {
     await claim(shell)
 
     const renewed = await shell.run('queue', 'renew', 'q', 'k')
-    const done = await shell.run('queue', 'done', 'q', 'k')
+    const done = await shell.run('queue', 'complete', 'q', 'k')
 
     expect([renewed.code, done.code]).toEqual([0, 0])
   })
@@ -54,7 +54,7 @@ describe('the token of a lease', () => {
     rmSync(folder, { recursive: true })
     writeFileSync(folder, 'no folder that we could write to')
 
-    const done = await shell.run('queue', 'done', 'q', id, '--token', String(token))
+    const done = await shell.run('queue', 'complete', 'q', id, '--token', String(token))
 
     expect(done.code).toBe(0)
     expect(done.stderr).toMatch(/^warning .*store\.db-leases is not used: it is not a folder/)
@@ -66,7 +66,7 @@ describe('the token of a lease', () => {
     symlinkSync(join(shell.folder, '.holdfast', 'store.db'), join(shell.folder, 'link.db'))
     const { id } = await claim(shell, '--store', 'link.db')
 
-    const done = await shell.run('queue', 'done', 'q', id)
+    const done = await shell.run('queue', 'complete', 'q', id)
 
     expect(done).toMatchObject({ code: 0, stderr: '' })
     expect(readdirSync(shell.folder).filter((name) => name.startsWith('link.db'))).toEqual(['link.db'])
@@ -97,10 +97,10 @@ describe('the token of a lease', () => {
     for (const _ of [1, 2, 3]) await claim(shell, '--lease', '1h')
     await shell.run('queue', 'reclaim-stale', 'other', '0')
 
-    await shell.run('queue', 'done', 'q', 'done')
+    await shell.run('queue', 'complete', 'q', 'done')
     await shell.run('queue', 'release', 'q', 'released')
     await shell.run('queue', 'cancel', 'q', 'lost')
-    const lost = await shell.run('queue', 'done', 'q', 'lost')
+    const lost = await shell.run('queue', 'complete', 'q', 'lost')
 
     expect(lost.code).toBe(5)
     // But for what was done: that may be said again.
@@ -112,7 +112,7 @@ describe('the token of a lease', () => {
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
     await claim(shell)
 
-    const stranger = await shell.run('queue', 'done', 'q', 'k', '--agent', 'bob')
+    const stranger = await shell.run('queue', 'complete', 'q', 'k', '--agent', 'bob')
 
     expect(stranger.code).toBe(4)
     expect(stranger.stderr).toContain('held by ada')
@@ -123,13 +123,22 @@ describe('the token of a lease', () => {
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
     const { token } = await claim(shell)
 
-    const stranger = await shell.run('queue', 'done', 'q', 'k', '--agent', 'bob', '--token', String(token))
+    const stranger = await shell.run(
+      'queue',
+      'complete',
+      'q',
+      'k',
+      '--agent',
+      'bob',
+      '--token',
+      String(token),
+    )
     const release = await shell.run('queue', 'release', 'q', 'k', '--agent', 'bob', '--token', String(token))
 
     expect(stranger.code).toBe(4)
     expect(stranger.stderr).toContain('held by ada')
     expect(release.code).not.toBe(0)
-    expect((await shell.run('queue', 'done', 'q', 'k')).code).toBe(0)
+    expect((await shell.run('queue', 'complete', 'q', 'k')).code).toBe(0)
   })
 
   test('may be given, or come from the environment of the lease it is for', async () => {
@@ -138,14 +147,14 @@ describe('the token of a lease', () => {
     const [one, two, three] = [await claim(shell), await claim(shell), await claim(shell)]
     rmSync(join(shell.folder, '.holdfast', 'store.db-leases'), { recursive: true })
 
-    const given = await shell.run('queue', 'done', 'q', 'one', '--token', String(one.token))
+    const given = await shell.run('queue', 'complete', 'q', 'one', '--token', String(one.token))
     const exported = await shell.runWith(
       { env: { HOLDFAST_TOKEN: String(two.token), HOLDFAST_ID: two.id } },
-      ...['queue', 'done', 'q', 'two'],
+      ...['queue', 'complete', 'q', 'two'],
     )
     const forAnother = await shell.runWith(
       { env: { HOLDFAST_TOKEN: String(two.token), HOLDFAST_ID: two.id } },
-      ...['queue', 'done', 'q', three.id],
+      ...['queue', 'complete', 'q', three.id],
     )
 
     expect([given.code, exported.code, forAnother.code]).toEqual([0, 0, 4])
@@ -154,12 +163,12 @@ describe('the token of a lease', () => {
   test.each<[string, Record<string, string>, string[], string[]]>([
     ['namespace', { HOLDFAST_NAMESPACE: 'a' }, ['lock', 'acquire', 'k'], ['lock', 'release', 'k']],
     ['store', { HOLDFAST_URL: 'other.db' }, ['lock', 'acquire', 'k'], ['lock', 'release', 'k']],
-    ['kind of thing', { HOLDFAST_KIND: 'lock' }, ['queue', 'next', 'q'], ['queue', 'done', 'q', 'k']],
+    ['kind of thing', { HOLDFAST_KIND: 'lock' }, ['queue', 'next', 'q'], ['queue', 'complete', 'q', 'k']],
     [
       'queue',
       { HOLDFAST_KIND: 'item', HOLDFAST_ID: 'x', HOLDFAST_KEY: 'k', HOLDFAST_QUEUE: 'other' },
       ['queue', 'next', 'q'],
-      ['queue', 'done', 'q', 'k'],
+      ['queue', 'complete', 'q', 'k'],
     ],
   ])(
     'that was exported for a lease of another %s is not taken for this one',
@@ -183,7 +192,7 @@ describe('the token of a lease', () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
 
-    const answer = await shell.runWith({ env: { HOLDFAST_TOKEN: 'secret' } }, 'queue', 'done', 'q', 'k')
+    const answer = await shell.runWith({ env: { HOLDFAST_TOKEN: 'secret' } }, 'queue', 'complete', 'q', 'k')
 
     expect(answer.code).toBe(2)
   })
@@ -196,7 +205,7 @@ describe('the token of a lease', () => {
     const nowhere = { env: { XDG_STATE_HOME: join(shell.folder, '.holdfast', 'store.db') } }
     const claimed = await shell.runWith(nowhere, 'queue', 'next', 'q', '--json')
     const { item } = JSON.parse(claimed.stdout) as Claimed
-    const done = await shell.runWith(nowhere, 'queue', 'done', 'q', 'k', '--token', String(item.token))
+    const done = await shell.runWith(nowhere, 'queue', 'complete', 'q', 'k', '--token', String(item.token))
 
     expect([claimed.code, done.code]).toEqual([0, 0])
     expect(claimed.stderr).toContain('--token')
@@ -208,7 +217,7 @@ describe('the token of a lease', () => {
     await claim(shell, '--store', 'old.db')
 
     const copied = await shell.run('copy', '--from', 'old.db', '--to', 'new.db')
-    const done = await shell.run('queue', 'done', 'q', 'k', '--store', 'new.db')
+    const done = await shell.run('queue', 'complete', 'q', 'k', '--store', 'new.db')
 
     expect([copied.code, done.code]).toEqual([0, 0])
     expect(statSync(join(shell.folder, 'new.db-leases')).mode & 0o777).toBe(0o700)
@@ -323,14 +332,14 @@ describe('who names no token has lost nothing:', () => {
     ['queue unlock', ['queue', 'unlock', 'q']],
     ['queue renew-lock', ['queue', 'renew-lock', 'q']],
     ['queue release', ['queue', 'release', 'q', 'k']],
-    ['progress record', ['progress', 'record', 'run', '--done', '1']],
+    ['runs record', ['runs', 'record', 'run', '--done', '1']],
   ])('%s of what another holds is refused with exit code 4 [S5c-36]', async (_, args) => {
     const shell = aShell()
     const bob = ['--agent', 'bob']
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
     await shell.run('queue', 'next-with-lock', 'q', ...bob)
     await shell.run('lock', 'acquire', 'held', '--run', 'run', ...bob)
-    await shell.run('progress', 'start', 'run', '--lock', 'held', ...bob)
+    await shell.run('runs', 'start', 'run', '--lock', 'held', ...bob)
 
     const answer = await shell.run(...args)
 
@@ -408,11 +417,14 @@ describe('an item that is done', () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
     const { id } = await claim(shell)
-    await shell.run('queue', 'done', 'q', 'k')
+    await shell.run('queue', 'complete', 'q', 'k')
 
-    const again = [await shell.run('queue', 'done', 'q', 'k'), await shell.run('queue', 'done', 'q', id)]
+    const again = [
+      await shell.run('queue', 'complete', 'q', 'k'),
+      await shell.run('queue', 'complete', 'q', id),
+    ]
     const renewed = await shell.run('queue', 'renew', 'q', 'k')
-    const stranger = await shell.run('queue', 'done', 'q', 'k', '--agent', 'eve')
+    const stranger = await shell.run('queue', 'complete', 'q', 'k', '--agent', 'eve')
 
     expect(again).toMatchObject([
       { code: 0, stderr: '' },
@@ -432,11 +444,11 @@ describe('an item that is done', () => {
     for (let token = 1; token <= 120; token++) writeFileSync(join(folder, name(token)), '{}')
 
     const { id } = JSON.parse((await shell.run('queue', 'list', 'q', '--json')).stdout).items[0]
-    const done = await shell.run('queue', 'done', 'q', id)
+    const done = await shell.run('queue', 'complete', 'q', id)
     const left = leaseFiles(shell)
 
     expect(done.code).toBe(0)
     expect(left.length).toBeLessThanOrEqual(50)
-    expect((await shell.run('queue', 'done', 'q', id)).code).toBe(0)
+    expect((await shell.run('queue', 'complete', 'q', id)).code).toBe(0)
   })
 })

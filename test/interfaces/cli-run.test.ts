@@ -276,7 +276,7 @@ describe('a command for an item', () => {
   })
 
   test('fails it by ending badly', async () => {
-    await shared.run('queue', 'add', 'bad', '1', '--key', 'k', '--attempts-max', '1')
+    await shared.run('queue', 'add', 'bad', '1', '--key', 'k', '--max-attempts', '1')
 
     const answer = await shared.run('run', '--queue', 'bad', '--json', '--', 'sh', '-c', 'exit 7')
 
@@ -435,10 +435,10 @@ describe('a command that finishes its own work', () => {
   const cli = `'${process.execPath}' '${program}'`
   /** What is held, what the command does with it, and what that is called. */
   const endings = [
-    ['task', 'done', 'done', 'completed'],
+    ['task', 'complete', 'done', 'completed'],
     ['task', 'review', 'review', 'handed to review'],
     ['task', 'release', 'released', 'released'],
-    ['item', 'done', 'done', 'completed'],
+    ['item', 'complete', 'done', 'completed'],
     ['item', 'fail', 'failed', 'failed'],
     ['item', 'release', 'released', 'released'],
     ['lock', 'release', 'released', 'released'],

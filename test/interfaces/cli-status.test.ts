@@ -24,7 +24,7 @@ beforeAll(async () => {
   )
   await hf.queue('idle').add(1, { key: 'gone' })
   await hf.queue('idle').cancel('gone')
-  const fragile = hf.queue('zz-fragile', { crashesMax: 1 })
+  const fragile = hf.queue('zz-fragile', { maxCrashes: 1 })
   await fragile.add(1)
   await fragile.next({ agent: 'unlucky', leaseMs: 0 })
   // A lease holds in its last millisecond too, which may not be over yet.

@@ -84,7 +84,7 @@ describe('on a terminal', () => {
     const terminal = inTerminal(shell.folder, ['queue', 'next', 'q'])
     await terminal.ended
 
-    expect(terminal.screen).toContain('then: holdfast queue done q k')
+    expect(terminal.screen).toContain('then: holdfast queue complete q k')
   })
 
   test('a copy shows how far it is on one line, which is gone when it is done', async () => {

@@ -96,7 +96,7 @@ test('a wait for a lock gets it in its turn, bound to the process it names', asy
   await shell.run('lock', 'release', 'deploy', '--agent', 'bob')
 
   expect(await waiting).toMatchObject({
-    outcome: 'claimed',
+    outcome: 'acquired',
     lock: { lease: { instance: expect.any(String) } },
   })
 })

@@ -20,7 +20,7 @@ test('a command is a process with its exit code, its data and its talk', async (
   const shell = aShell()
 
   const added = await shell.start('queue', 'add', 'q', '{"n":1}', '--json')
-  const refused = await shell.start('queue', 'done', 'q', 'nothing')
+  const refused = await shell.start('queue', 'complete', 'q', 'nothing')
 
   expect(added).toMatchObject({ code: 0, stderr: `made ${shell.folder}/.holdfast\n` })
   expect(json(added)).toMatchObject({ item: { payload: { n: 1 } } })

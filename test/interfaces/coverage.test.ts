@@ -6,22 +6,12 @@ import { operations } from '../../src/operations/table.ts'
 
 const offered = [...operations.values()].filter((row) => row.class === undefined).map(({ name }) => name)
 const commands = await listCommands()
-const handles = [
-  'agents',
-  'fleet',
-  'holdfast',
-  'locks',
-  'messages',
-  'queue',
-  'runs',
-  'session',
-  'state',
-  'tasks',
-]
-const sources = [...handles, 'runtime/stale-locks'].map((name) => ({
-  name,
-  text: readFileSync(`src/${name}.ts`, 'utf8'),
-}))
+const handles = ['agents', 'fleet', 'holdfast', 'locks', 'messages', 'queue', 'runs', 'state', 'tasks']
+const sources = [
+  ...handles.map((name) => `handle/${name}`),
+  'runtime/session/session',
+  'runtime/lease/stale-locks',
+].map((name) => ({ name, text: readFileSync(`src/${name}.ts`, 'utf8') }))
 
 /** More than one command, or none. */
 const otherCommands: Record<string, string> = {
@@ -42,7 +32,7 @@ const unoffered: Record<string, string> = {
   'queue.fail backoff': 'a person says whether to try again, and the queue says when',
   'queue.failMerge backoff': 'as for queue.fail',
   'queue.list states': 'queue quarantine asks for one thing; queue list offers it',
-  'queue.list standing': 'queue quarantine asks for one thing; queue list offers it',
+  'queue.list phase': 'queue quarantine asks for one thing; queue list offers it',
   'locks.acquireLock wait': '--wait takes a duration',
   'locks.acquireLock waiter': '--wait keeps its place itself',
   'locks.reserve holding': 'the tokens kept beside the store say it',

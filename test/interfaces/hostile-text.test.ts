@@ -64,9 +64,9 @@ describe('a store that a stranger made [S5d-11]', () => {
     ['msg', 'pending', '--limit', '500'],
     ['msg', 'dead'],
     ['msg', 'status', ids.message],
-    ['progress', 'list'],
-    ['progress', 'show', every],
-    ['progress', 'outcomes', 'run'],
+    ['runs', 'list'],
+    ['runs', 'show', every],
+    ['runs', 'outcomes', 'run'],
     ['state', 'list'],
     ['state', 'get', 'doc'],
     ['state', 'history', 'doc'],
@@ -128,9 +128,9 @@ describe('a store that a stranger made [S5d-11]', () => {
       ],
       ...[
         ['msg', 'send', ''],
-        ['msg', 'ack', ''],
+        ['msg', 'receive-ack', ''],
         ['agent', 'show', ''],
-        ['progress', 'show', ''],
+        ['runs', 'show', ''],
       ],
       ...[
         ['state', 'get', ''],
@@ -371,13 +371,13 @@ async function makeHostile(file: string) {
   await other.locks.reserve(['src/**'], { reason: rest, leaseMs: 3_600_000 })
   const { token: held } = await hf.locks.getCurrentLockInfo('one')
   const token = held as number
-  await hf.execute('progress.start', { run: 'run', lock: 'one', token })
-  await hf.execute('progress.record', {
+  await hf.execute('runs.start', { run: 'run', lock: 'one', token })
+  await hf.execute('runs.record', {
     run: 'run',
     token,
     outcomes: [{ key: 'k', outcome: 'failed', error: half }],
   })
-  await hf.execute('progress.pause', { run: 'run', reason: half })
+  await hf.execute('runs.pause', { run: 'run', reason: half })
   await other.messages.register('bob', { sendsPerMinute: 0 })
   const { message } = await other.messages.sendWithAck('ada', { content: every.slice(0, 3000), context: 'x' })
   for (const content of texts) await other.messages.sendWithAck('ada', { content })

@@ -35,7 +35,7 @@ function compiled(_calls: (hf: Holdfast) => unknown): void {}
 test('execute is typed by the table: a wrong name, input or result does not compile [S6-1]', () => {
   compiled(async (hf) => {
     const { items } = await hf.execute('queue.list', { queue: 'jobs', states: ['pending'] })
-    expectTypeOf(items[0]).toExtend<{ standing: string } | undefined>()
+    expectTypeOf(items[0]).toExtend<{ phase: string } | undefined>()
     // @ts-expect-error there is no such operation
     await hf.execute('queue.lst', { queue: 'jobs' })
     // @ts-expect-error a field is missing

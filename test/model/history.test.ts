@@ -10,6 +10,7 @@ import {
   isHoldfastError,
   type Locks,
   type Queue,
+  type Runs,
 } from 'holdfast'
 import { type Replica, renewalFields, replay } from 'holdfast/testing'
 import { expect, test } from 'vitest'
@@ -80,6 +81,7 @@ const onLock =
       name: string,
       options: { agent: string; token?: number },
       choice: number,
+      runs: Runs,
     ) => Promise<unknown>,
   ): Act =>
   (history, choice, other) =>
@@ -88,6 +90,7 @@ const onLock =
       lockName(choice),
       { agent: agentOf(other), ...(other % 3 > 0 ? {} : { token: pick(history.tokens, choice) ?? 1 }) },
       choice,
+      history.hf.runs,
     )
 
 const lockActs: Record<string, Act> = {
@@ -97,14 +100,14 @@ const lockActs: Record<string, Act> = {
       ...(other % 3 === 0 ? {} : { agent: agentOf(other) }),
     }
     const answer = await history.hf.locks.acquireLock(lockName(choice), options)
-    if (answer.outcome === 'claimed') history.tokens.push(answer.lock.lease.token)
+    if (answer.outcome === 'acquired') history.tokens.push(answer.lock.lease.token)
   },
   async waitForLock(history, choice, other) {
     const options = { ...acquireOptions(choice, other), agent: agentOf(other), waitMs: 100 * (other + 1) }
     const waiting = attempt(
       async () => {
         const answer = await history.hf.locks.acquireLock(lockName(choice), options)
-        if (answer.outcome === 'claimed') history.tokens.push(answer.lock.lease.token)
+        if (answer.outcome === 'acquired') history.tokens.push(answer.lock.lease.token)
       },
       history,
       choice,
@@ -123,23 +126,23 @@ const lockActs: Record<string, Act> = {
     const mode = other % 2 === 0 ? 'shared' : 'exclusive'
     await history.hf.locks.reserve(pattern, { agent: agentOf(other), mode, leaseMs: 1000 * (choice % 9) })
   },
-  start: onLock((locks, name, options, choice) =>
-    locks.progress.start(runName(choice), { ...options, lock: name, total: 5 }),
+  start: onLock((_locks, name, options, choice, runs) =>
+    runs.start(runName(choice), { ...options, lock: name, total: 5 }),
   ),
-  record: onLock((locks, _name, options, choice) =>
-    locks.progress.record(runName(choice), {
+  record: onLock((_locks, _name, options, choice, runs) =>
+    runs.record(runName(choice), {
       ...options,
       done: 1,
       cursor: choice,
       outcomes: [{ key: `key-${choice % 4}`, outcome: choice % 2 === 0 ? 'done' : 'failed' }],
     }),
   ),
-  pauseRun: onLock((locks, _name, _options, choice) => locks.progress.pause(runName(choice))),
-  resumeRun: onLock((locks, name, options, choice) =>
-    locks.progress.resume(runName(choice), { ...options, lock: name }),
+  pauseRun: onLock((_locks, _name, _options, choice, runs) => runs.pause(runName(choice))),
+  resumeRun: onLock((_locks, name, options, choice, runs) =>
+    runs.resume(runName(choice), { ...options, lock: name }),
   ),
-  reopen: onLock((locks, _name, _options, choice) => locks.progress.reopen(runName(choice), { total: 20 })),
-  removeRun: onLock((locks, _name, _options, choice) => locks.progress.remove(runName(choice))),
+  reopen: onLock((_locks, _name, _options, choice, runs) => runs.reopen(runName(choice), { total: 20 })),
+  removeRun: onLock((_locks, _name, _options, choice, runs) => runs.remove(runName(choice))),
 }
 
 const acts: Record<string, Act> = {
@@ -229,7 +232,7 @@ const acts: Record<string, Act> = {
     history.hf.tasks.updateTask(pick(taskKeys, choice) as string, {
       dependsOn: [pick(taskKeys, other) as string],
       force: true,
-      reason: 'by chance',
+      reason: 'by entropy',
     }),
   reviewTask: taskAct((tasks, ref, options) => tasks.reviewTask(ref, options)),
   completeTask: taskAct((tasks, ref, options) => tasks.completeTask(ref, { ...options, result: ref })),

@@ -97,7 +97,7 @@ export async function merges(engine: Engine) {
 
   async function tokenOf(ref: string): Promise<{ token?: number }> {
     const item = await q.get(ref)
-    return item?.standing === 'held' ? { token: item.token } : {}
+    return item?.phase === 'held' ? { token: item.token } : {}
   }
 
   async function check(): Promise<void> {
@@ -111,7 +111,7 @@ export async function merges(engine: Engine) {
     const lock = await q.getProcessingLock()
     if (lock?.holder != null && lock.item !== null) {
       const item = items.find(({ id }) => id === lock.item)
-      if (item?.standing === 'held' && item.holder !== null) expect(item.holder).toBe(lock.holder)
+      if (item?.phase === 'held' && item.holder !== null) expect(item.holder).toBe(lock.holder)
     }
     before = items
   }
@@ -149,21 +149,21 @@ async function checkReadings(q: Queue, items: readonly QueueItem<unknown>[]): Pr
   const { pending, blocked, quarantined, processing, completed, failed, cancelled } = stats
   expect(pending + blocked + quarantined + processing + completed + failed + cancelled).toBe(items.length)
   expect(stats.byState).toEqual(byState)
-  expect(stats.processing).toBe(items.filter(({ standing }) => standing === 'held').length)
-  const ready = items.filter(({ standing }) => standing === 'ready')
+  expect(stats.processing).toBe(items.filter(({ phase }) => phase === 'held').length)
+  const ready = items.filter(({ phase }) => phase === 'ready')
   expect((await q.peek())?.id).toBe(ready[0]?.id)
   for (const [index, item] of ready.entries()) expect(await q.position(item.id)).toBe(index + 1)
   for (const item of items) expect(await q.get(item.id)).toEqual(item)
 }
 
 function checkItems(items: readonly QueueItem<unknown>[]): void {
-  const open = items.filter(({ standing }) => standing !== 'closed').map(({ key }) => key)
+  const open = items.filter(({ phase }) => phase !== 'closed').map(({ key }) => key)
   expect(new Set(open).size).toBe(open.length)
   for (const item of items) {
     expect(known).toContain(item.state)
-    expect(item.lease !== null).toBe(item.standing === 'held')
-    expect(item.closedAt !== null).toBe(item.standing === 'closed')
-    if (item.standing === 'held') expect(item.startedAt).not.toBeNull()
+    expect(item.lease !== null).toBe(item.phase === 'held')
+    expect(item.closedAt !== null).toBe(item.phase === 'closed')
+    if (item.phase === 'held') expect(item.startedAt).not.toBeNull()
   }
 }
 
@@ -171,6 +171,6 @@ function checkItems(items: readonly QueueItem<unknown>[]): void {
 function checkChange(then: QueueItem<unknown>, now: QueueItem<unknown>): void {
   expect(now.version).toBeGreaterThanOrEqual(then.version)
   expect(now.token).toBeGreaterThanOrEqual(then.token)
-  if (then.standing === 'closed' && now.state !== 'pending')
+  if (then.phase === 'closed' && now.state !== 'pending')
     expect({ ...now, priority: 0, version: 0 }).toEqual({ ...then, priority: 0, version: 0 })
 }

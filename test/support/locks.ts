@@ -2,12 +2,12 @@
 import type { AcquiredLock, AcquireOptions, Holdfast } from 'holdfast'
 import { expect } from 'vitest'
 
-export type Taken = Extract<AcquiredLock, { outcome: 'claimed' }>
+export type Taken = Extract<AcquiredLock, { outcome: 'acquired' }>
 
 /** The lock, which must be granted. */
 export async function taken(acquiring: Promise<AcquiredLock>): Promise<Taken> {
   const answer = await acquiring
-  expect(answer).toMatchObject({ outcome: 'claimed' })
+  expect(answer).toMatchObject({ outcome: 'acquired' })
   return answer as Taken
 }
 

@@ -28,8 +28,8 @@ export const optionInterfaces: readonly (readonly [
   ['ClaimNextOptions', 'tasks', ['tasks.claimNext']],
   ['AcquireOptions', 'locks', ['locks.acquireLock']],
   ['ReserveOptions', 'locks', ['locks.reserve']],
-  ['StartOptions', 'runs', ['progress.start']],
-  ['RecordOptions', 'runs', ['progress.record']],
+  ['StartOptions', 'runs', ['runs.start']],
+  ['RecordOptions', 'runs', ['runs.record']],
   ['SendOptions', 'messages', ['messages.sendWithAck']],
   ['NackOptions', 'messages', ['messages.nack']],
   ['MessagePageOptions', 'messages', ['messages.inbox']],
@@ -45,7 +45,7 @@ export interface Option {
 
 /** The options of an interface, each with its comment. */
 export function optionsOf(name: string, file: string): Option[] {
-  const text = readFileSync(`src/${file}.ts`, 'utf8')
+  const text = readFileSync(`src/handle/${file}.ts`, 'utf8')
   const body = new RegExp(`interface ${name}\\b[^{]*\\{\\n([\\s\\S]*?)^\\}`, 'm').exec(text)?.[1]
   if (body === undefined) throw new Error(`${file}.ts has no interface ${name}`)
   return [...body.matchAll(/(?:^ {2}\/\*\* (.*) \*\/\n)?^ {2}readonly (\w+)\??:/gm)].map(

@@ -11,7 +11,7 @@ const review: Workflow = {
   states: {
     open: { claimTo: 'reading', moves: ['reading'] },
     reading: { held: true, lostTo: 'open', moves: ['read', 'open'], completeTo: 'read', failTo: 'open' },
-    read: { closed: 'well', moves: [] },
+    read: { closed: 'succeeded', moves: [] },
   },
 }
 
@@ -37,7 +37,7 @@ export async function populate(hf: Holdfast): Promise<Grants> {
 }
 
 async function populateQueues(hf: Holdfast): Promise<Grants['item']> {
-  const jobs = hf.queue('jobs', { attemptsMax: 2 })
+  const jobs = hf.queue('jobs', { maxAttempts: 2 })
   const first = await jobs.add(
     { text: 'NUL \0, a surrogate pair 🦀 and "quotes"' },
     { key: 'first', priority: 1 },
@@ -47,7 +47,7 @@ async function populateQueues(hf: Holdfast): Promise<Grants['item']> {
   const second = await jobs.add('done', { dedupeKey: 'once' })
   const done = await claimed(jobs.next({ agent: 'doer' }))
   await jobs.complete(done.id, { agent: 'doer', token: done.token, result: { sum: 7 } })
-  await jobs.add('failed', { attemptsMax: 1 })
+  await jobs.add('failed', { maxAttempts: 1 })
   const failing = await claimed(jobs.next({ agent: 'doer' }))
   await jobs.fail(failing.id, 'it broke', { agent: 'doer', token: failing.token })
   await jobs.cancel((await jobs.add('cancelled')).item.id, { reason: 'not needed' })
@@ -99,10 +99,10 @@ async function populateLocks(hf: Holdfast): Promise<Grants['lock']> {
     run: 'run-1',
     reason: 'x',
   })
-  if (held.outcome !== 'claimed') throw new Error('the lock was not free')
+  if (held.outcome !== 'acquired') throw new Error('the lock was not free')
   const { token } = held.lock.lease
-  await locks.progress.start('run-1', { lock: 'deploy', agent: 'holder', token, total: 9 })
-  await locks.progress.record('run-1', {
+  await hf.runs.start('run-1', { lock: 'deploy', agent: 'holder', token, total: 9 })
+  await hf.runs.record('run-1', {
     agent: 'holder',
     token,
     cursor: { page: 2 },
@@ -113,12 +113,12 @@ async function populateLocks(hf: Holdfast): Promise<Grants['lock']> {
   })
   await hf.execute('locks.acquireLock', { name: 'deploy', wait: true })
   const gate = await locks.acquireLock('gate', { agent: 'holder', leaseMs: hour })
-  if (gate.outcome !== 'claimed') throw new Error('the gate was not free')
+  if (gate.outcome !== 'acquired') throw new Error('the gate was not free')
   await locks.acquireLock('seats', { agent: 'one', slots: 2, leaseMs: hour })
   await locks.acquireLock('seats', { agent: 'two', slots: 2, leaseMs: hour })
   await locks.reserve(['src/**', 'docs/*.md'], { agent: 'holder', mode: 'shared', leaseMs: hour })
   const brief = await locks.acquireLock('brief', { agent: 'holder' })
-  if (brief.outcome === 'claimed')
+  if (brief.outcome === 'acquired')
     await locks.releaseLock('brief', { agent: 'holder', token: brief.lock.lease.token })
   await locks.acquireLock('delayed', { agent: 'sleeper', leaseMs: 0, delayMs: hour })
   return { name: 'gate', token: gate.lock.lease.token }
@@ -207,8 +207,8 @@ export async function describeStore(hf: Holdfast): Promise<Record<string, unknow
   told.tasks = await hf.tasks.listTasks()
   told.locks = await hf.locks.list()
   told.deploy = await hf.locks.getCurrentLockInfo('deploy')
-  told.runs = await hf.locks.progress.list()
-  told.outcomes = await hf.locks.progress.outcomes('run-1')
+  told.runs = await hf.runs.list()
+  told.outcomes = await hf.runs.outcomes('run-1')
   told.pending = await hf.messages.checkPendingAcks()
   told.dead = await hf.messages.listDeadLetters()
   for (const agent of ['bob', 'carol', 'helper-3'])

@@ -140,7 +140,7 @@ const unfitPlaces: Readonly<
 
   async 'a server that is not there'(_admin, url) {
     const place = new URL(url)
-    // Of no service, and below those a server is given by chance.
+    // Of no service, and below those a server is given by entropy.
     place.port = '1'
     place.hostname = '127.0.0.1'
     return {

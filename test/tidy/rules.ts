@@ -15,21 +15,6 @@ export interface File {
 type Rule = (files: readonly File[]) => string[]
 
 const vocabulary = ['errors', 'options', 'issue', 'logger', 'lazily']
-/** The handle a program holds: everything it calls, over the operations. */
-const handle = [
-  'queue',
-  'messages',
-  'locks',
-  'lock-grants',
-  'runs',
-  'state',
-  'tasks',
-  'agents',
-  'fleet',
-  'session',
-  'payload',
-  'input',
-]
 const belowInterfaces = [
   ...vocabulary,
   'domain',
@@ -44,53 +29,20 @@ const belowInterfaces = [
 
 /** Who may import whom; a layer may always import itself. `port` is engines/engine.ts. */
 const arrows: Record<string, readonly string[]> = {
-  index: [...belowInterfaces, ...handle, 'holdfast', 'copy', 'fences', 'import'],
-  testing: [...belowInterfaces, 'holdfast', 'index'],
-  holdfast: [...belowInterfaces, ...handle],
-  queue: [...vocabulary, ...handle, 'domain', 'operations', 'runtime'],
-  state: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'environment'],
-  tasks: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'environment'],
-  agents: [...vocabulary, 'session', 'input', 'domain', 'operations', 'host', 'environment'],
-  fleet: [
-    ...vocabulary,
-    'session',
-    'input',
-    'domain',
-    'port',
-    'operations',
-    'runtime',
-    'host',
-    'environment',
-  ],
-  locks: [...vocabulary, ...handle, 'operations', 'runtime', 'environment'],
-  'lock-grants': [...handle, 'operations', 'runtime'],
-  runs: [...handle, 'operations'],
-  messages: [...vocabulary, ...handle, 'domain', 'operations', 'runtime', 'delivery'],
-  session: [
-    ...vocabulary,
-    'input',
-    'caller-frames',
-    'domain',
-    'port',
-    'engines',
-    'operations',
-    'runtime',
-    'environment',
-  ],
-  'caller-frames': ['errors'],
-  payload: [...vocabulary, 'domain'],
-  input: ['errors', 'issue', 'operations'],
+  index: [...belowInterfaces, 'handle', 'copy', 'fences', 'import'],
+  testing: [...belowInterfaces, 'handle', 'index'],
+  // What a program holds: everything it calls, over the operations.
+  handle: belowInterfaces,
   // Opens two engines at once and carries rows between them; heals the one before.
-  copy: [...vocabulary, 'port', 'engines', 'domain', 'environment', 'host', 'holdfast'],
+  copy: [...vocabulary, 'port', 'engines', 'domain', 'environment', 'host', 'handle'],
   // The command line starts the others, so it alone may reach across. It needs the domain's words (names of queues,
   // nearest names), not its rules.
   cli: [
     ...vocabulary,
-    ...handle,
+    'handle',
     'domain',
     'operations',
     'runtime',
-    'holdfast',
     'copy',
     'index',
     'http',
@@ -100,26 +52,16 @@ const arrows: Record<string, readonly string[]> = {
     'host',
     'environment',
   ],
-  http: [...vocabulary, 'operations', 'holdfast', 'index'],
-  mcp: [...vocabulary, 'operations', 'holdfast', 'index'],
-  merge: [...vocabulary, 'operations', 'holdfast', 'index'],
+  http: [...vocabulary, 'operations', 'handle', 'index'],
+  mcp: [...vocabulary, 'operations', 'handle', 'index'],
+  merge: [...vocabulary, 'operations', 'handle', 'index'],
   // Reads SQLite files with the engine's driver: two copies of SQLite in one process drop each other's locks.
-  import: [...vocabulary, 'operations', 'holdfast', 'index', 'domain', 'engines'],
+  import: [...vocabulary, 'operations', 'handle', 'index', 'domain', 'engines'],
   delivery: [...vocabulary, 'operations', 'domain', 'environment'],
   // The file fence locks among processes, so it judges them.
   fences: [...vocabulary, 'domain', 'environment', 'host'],
-  // The worker is a program on the handle; the caretaker thread opens an engine of its own.
-  runtime: [
-    ...vocabulary,
-    ...handle,
-    'operations',
-    'domain',
-    'port',
-    'engines',
-    'host',
-    'environment',
-    'delivery',
-  ],
+  // The caretaker thread opens an engine of its own.
+  runtime: [...vocabulary, 'operations', 'domain', 'port', 'engines', 'host', 'environment', 'delivery'],
   operations: [...vocabulary, 'domain', 'port'],
   port: [...vocabulary, 'operations', 'domain', 'environment'],
   engines: [...vocabulary, 'port', 'operations', 'domain', 'environment', 'host'],

@@ -68,10 +68,10 @@ describe('the source', () => {
 
 describe('the rules themselves', () => {
   const clean = [
-    at('src/index.ts', "export { open } from './holdfast.ts'"),
+    at('src/index.ts', "export { open } from './handle/holdfast.ts'"),
     at(
-      'src/holdfast.ts',
-      "import './domain/lease.ts'\nnew Worker(new URL('./runtime/beat.js', import.meta.url))",
+      'src/handle/holdfast.ts',
+      "import '../domain/lease.ts'\nnew Worker(new URL('../runtime/beat.js', import.meta.url))",
     ),
     at('src/domain/lease.ts', "// never Date.now() here\nexport const why = 'not an async rule'"),
     at('src/runtime/beat.ts', "import { z } from 'zod'\nqueueMicrotask(z)\nconst engine = 'sqlite'"),

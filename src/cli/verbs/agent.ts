@@ -1,6 +1,7 @@
 /** `holdfast agent`: who takes part. */
-import type { Agent } from '../../agents.ts'
+
 import { errorCodes, InvalidError } from '../../errors.ts'
+import type { Agent } from '../../handle/agents.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'
@@ -69,7 +70,7 @@ const list = verb({
 
 const show = verb({
   name: 'show',
-  summary: 'The processes of one agent and everything it holds.',
+  summary: 'Show the processes of an agent and everything it holds.',
   arguments: [['<name>', 'name of the agent']],
   async act(call) {
     const hf = await call.open()

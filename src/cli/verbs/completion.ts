@@ -7,7 +7,7 @@ import { verb } from '../verb.ts'
 
 export const completion = verb({
   name: 'completion',
-  summary: 'The script by which a shell completes commands, options and the names of what is in the store.',
+  summary: 'Print the completion script for a shell: commands, options, and names from the store.',
   arguments: [['<shell>', shells.join(', ')]],
   help: `In the start-up file of the shell:
   eval "$(holdfast completion bash)"

@@ -37,7 +37,7 @@ interface ShownConfig {
 
 const print = verb({
   name: 'print',
-  summary: 'What is set: options, then HOLDFAST_* variables, then config.toml, then defaults.',
+  summary: 'Print the settings in force: options, HOLDFAST_* variables, config.toml, defaults.',
   options: [{ flags: '--show-origin', description: 'where each setting comes from' }],
   inspects: true,
   async act({ settings, options }) {
@@ -75,7 +75,7 @@ function shownConfig({ config, trusted, forbidden }: Settings): ShownConfig | nu
 
 const set = verb({
   name: 'set',
-  summary: 'Change a setting in config.toml and accept the file as it is then.',
+  summary: 'Change a setting in config.toml and trust the file.',
   arguments: [
     ['<name>', configKeys.join(', ')],
     ['<value>', 'as it is written in the file'],

@@ -29,17 +29,17 @@ export const copy = verb({
     const { copyStore } = await import('../../copy/copy.ts')
     const { from, to, dryRun, keepSource, restart } = call.options as Record<string, string | undefined>
     const line = new ProgressLine(call)
-    const place = (url: string | undefined) => locatedFile(url as string, call.io.cwd)
-    const places = { from: place(from), to: place(to) }
+    const urlOf = (url: string | undefined) => locatedFile(url as string, call.io.cwd)
+    const urls = { from: urlOf(from), to: urlOf(to) }
     const report = await copyStore({
-      ...places,
+      ...urls,
       dryRun: dryRun !== undefined,
       keepSource: keepSource !== undefined,
       restart: restart !== undefined,
       onProgress: ({ phase, table, done, total }) => line.show({ done, total, what: `${phase} ${table}` }),
     }).finally(() => line.clear())
     // Also when the store was copied before: that command may have ended before it came to the tokens.
-    if (dryRun === undefined) copyTokens(call, places)
+    if (dryRun === undefined) copyTokens(call, urls)
     return report
   },
   text: copyText,

@@ -1,8 +1,8 @@
 /** `holdfast doctor`. */
 import { isHoldfastError } from '../../errors.ts'
-import type { DoctorVisit } from '../../fleet.ts'
-import { given } from '../../input.ts'
-import type { DoctorReport } from '../../operations/fleet-doctor.ts'
+import type { DoctorVisit } from '../../handle/fleet.ts'
+import type { DoctorReport } from '../../operations/fleet/doctor.ts'
+import { given } from '../../runtime/session/input.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { type Call, verb } from '../verb.ts'
 import type { View } from '../view.ts'
@@ -12,7 +12,7 @@ export const doctor = verb({
   name: 'doctor',
   operation: 'fleet.doctor',
   options: [
-    { flags: '--fix', description: 'first give back what lapsed and what the dead held' },
+    { flags: '--fix', description: 'first reclaim what has lapsed and what dead holders held' },
     { ...linesOption, description: 'with --json: a line for each finding, then one for the whole' },
   ],
   help: 'Exit code 10: something keeps the store from being relied on. Warnings alone end with 0.',

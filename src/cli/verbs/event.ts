@@ -1,7 +1,7 @@
 /** `holdfast events`: the audit. */
 
 import { InvalidError } from '../../errors.ts'
-import type { EventPage, EventView } from '../../operations/event.ts'
+import type { EventPage, EventView } from '../../operations/event/event.ts'
 import { lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief, type View } from '../view.ts'
@@ -30,7 +30,7 @@ const list = verb({
 
 const follow = verb({
   name: 'follow',
-  summary: 'Everything that happens, in order and without gaps, until interrupted.',
+  summary: 'Follow all events, in order and without gaps, until interrupted.',
   options: [
     { flags: '--since <seq>', description: 'begin after this sequence number; default with what is new' },
   ],

@@ -1,6 +1,6 @@
 /** `holdfast explain`. */
 import { errorCodes } from '../../errors.ts'
-import type { FleetExplanation } from '../../operations/fleet-explain.ts'
+import type { FleetExplanation } from '../../operations/fleet/explain.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { commandFor } from '../safe-act.ts'
@@ -83,9 +83,9 @@ function processText({ kind, liveness, evidence }: NonNullable<Shown['holder']>)
 /** From whom and why, where that was recorded; else everything. */
 function detailText(detail: NonNullable<Shown['history'][number]['detail']>): string {
   const { holder, evidence, reason } = detail
-  const told = [evidence, reason].filter((part) => typeof part === 'string')
-  if (told.length === 0) return brief(detail, 120)
-  return [typeof holder === 'string' ? `of ${holder}` : '', ...told].filter(Boolean).join(': ')
+  const parts = [evidence, reason].filter((part) => typeof part === 'string')
+  if (parts.length === 0) return brief(detail, 120)
+  return [typeof holder === 'string' ? `of ${holder}` : '', ...parts].filter(Boolean).join(': ')
 }
 
 function paint(verdict: Shown['verdict'], { colors }: View): Drawing {

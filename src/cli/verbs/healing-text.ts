@@ -1,7 +1,7 @@
 /** What healing did: a dated line for each thing that was freed, and one for the whole; fit for the log of a cron job. */
 import { counted } from '../../domain/count.ts'
-import type { RecoveryStats } from '../../operations/recovery-stats.ts'
-import type { StoreRecoveryReport } from '../../session.ts'
+import type { RecoveryStats } from '../../operations/recovery/stats.ts'
+import type { StoreRecoveryReport } from '../../runtime/session/session.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import type { Call, OwnOption } from '../verb.ts'
 import type { View } from '../view.ts'

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { counted } from '../../domain/count.ts'
-import { type Holdfast, open } from '../../holdfast.ts'
+import { type Holdfast, open } from '../../handle/holdfast.ts'
 import { importBeads } from '../../import/beads.ts'
 import { importEvaluationLocks } from '../../import/evaluation-locks.ts'
 import { importExarpGo } from '../../import/exarp-go.ts'
@@ -91,7 +91,7 @@ async function textOf(call: Call): Promise<TextSource> {
 }
 
 /** More is in the JSON. */
-const linesMax = 50
+const maxLines = 50
 
 function reportText(report: ImportReport, view: View): Drawing {
   const { imported, known, lapsed, flagged, skipped, bad } = report
@@ -101,11 +101,11 @@ function reportText(report: ImportReport, view: View): Drawing {
     ...lapsed.map((id) => ['lapsed', id, 'held there; nobody holds it here, it comes back by itself']),
     ...skipped.map(({ id, why }) => ['skipped', id, why]),
   ]
-  const table = view.table(['what', 'which', 'why'], rows.slice(0, linesMax))
+  const table = view.table(['what', 'which', 'why'], rows.slice(0, maxLines))
   return lines([
     `${report.dryRun ? 'would take over' : 'took over'} ${imported.length}, ${known.length} here before, ${skipped.length} skipped${bad.length > 0 ? `, ${counted(bad.length, 'bad row')}` : ''}`,
     ...(rows.length > 0 ? [table] : []),
-    ...(rows.length > linesMax ? [view.colors.dim(`${rows.length - linesMax} more with --json`)] : []),
+    ...(rows.length > maxLines ? [view.colors.dim(`${rows.length - maxLines} more with --json`)] : []),
   ])
 }
 
@@ -114,7 +114,7 @@ const again = 'The file is only read. Again, it takes over only what is new; hel
 export const importVerbs: readonly Verb[] = [
   source({
     name: 'beads',
-    summary: 'Take over the issues of beads as tasks, with their dependencies, labels and comments.',
+    summary: 'Import beads issues as tasks, with dependencies, labels and comments.',
     file: 'its JSONL, such as .beads/issues.jsonl; - is stdin',
     options: [skipBad],
     help: `${again}\n  holdfast import beads .beads/issues.jsonl --dry-run\n  bd export | holdfast import beads -`,
@@ -123,7 +123,7 @@ export const importVerbs: readonly Verb[] = [
   }),
   source({
     name: 'exarp-go',
-    summary: 'Take over the tasks of exarp-go, with their tags, dependencies and comments.',
+    summary: 'Import exarp-go tasks, with tags, dependencies and comments.',
     file: 'its SQLite file, such as .todo2/todo2.db',
     options: [skipBad],
     help: `${again}\n  holdfast import exarp-go .todo2/todo2.db --dry-run`,
@@ -132,7 +132,7 @@ export const importVerbs: readonly Verb[] = [
   }),
   source({
     name: 'zjj',
-    summary: 'Take over the merge queue of zjj: its entries, their history, and the processing lock.',
+    summary: 'Import a zjj merge queue: entries, their history, and the processing lock.',
     file: 'its SQLite file',
     options: [{ flags: '--queue <name>', description: 'where the entries go; default merge' }, skipBad],
     help: `${again}\n  holdfast import zjj .zjj/queue.db --dry-run`,
@@ -142,16 +142,16 @@ export const importVerbs: readonly Verb[] = [
   }),
   source({
     name: 'evaluation-locks',
-    summary: 'Take over evaluation locks and the progress of their runs.',
+    summary: 'Import evaluation locks and the progress of their runs.',
     file: 'a JSON export of evaluation-locks and evaluation-progress; - is stdin',
     options: [skipBad],
     help: `${again}\n  holdfast import evaluation-locks export.json --dry-run`,
-    look: 'progress list',
+    look: 'runs list',
     take: async (hf, call, options) => importEvaluationLocks(hf, await textOf(call), options),
   }),
   source({
     name: 'pending-acks',
-    summary: 'Take over the messages of a PENDING_ACKS.json, from the attempt each has reached.',
+    summary: 'Import the messages of a PENDING_ACKS.json, from the attempt each had reached.',
     file: 'a PENDING_ACKS.json; - is stdin',
     options: [],
     help: 'The file is only read. Again, it takes over only what is new; a bad entry refuses the whole file.',

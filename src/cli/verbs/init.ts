@@ -8,7 +8,7 @@ import { verb } from '../verb.ts'
 
 export const init = verb({
   name: 'init',
-  summary: 'Make a store: .holdfast/ with its own .gitignore and config.toml; harmless when it is there.',
+  summary: 'Create a store: .holdfast/ with its own .gitignore and config.toml. Safe to repeat.',
   options: [
     { flags: '--here', description: 'in this folder, also where a store is found further up' },
     {

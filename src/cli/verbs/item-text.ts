@@ -23,7 +23,7 @@ export function itemTable(items: readonly ItemView[], view: View): Drawing {
       item.id,
       item.key ?? '',
       item.state,
-      phaseOf(item, view),
+      phaseText(item, view),
       item.priority,
       holderText(item.lease, view),
       item.payload == null ? null : brief(item.payload, payloadShown),
@@ -35,11 +35,11 @@ export function itemTable(items: readonly ItemView[], view: View): Drawing {
 const payloadShown = 60
 
 /** What has to happen before the item can be claimed, and when it runs where that is known. */
-function phaseOf({ standing, quarantine, waitingFor, runAt }: ItemView, view: View): string {
+function phaseText({ phase, quarantine, waitingFor, runAt }: ItemView, view: View): string {
   if (quarantine) return 'quarantined'
-  if (standing !== 'waiting') return standing
+  if (phase !== 'waiting') return phase
   if (waitingFor.length > 0) return `blocked by ${waitingFor.length}`
-  if (runAt === null) return standing
+  if (runAt === null) return phase
   return runAt > view.now ? `delayed, in ${formatDuration(runAt - view.now)}` : 'due'
 }
 
@@ -54,7 +54,7 @@ export function itemPairs(item: ItemView, view: View): Drawing {
     ['id', item.id],
     ['queue', item.queue],
     ['key', item.key],
-    ['state', `${item.state} (${item.standing})`],
+    ['state', `${item.state} (${item.phase})`],
     ['priority', item.priority],
     ['holder', item.lease && holderText(item.lease, view)],
     ['lease', item.lease && leasePeriod(item.lease, view)],
@@ -64,7 +64,7 @@ export function itemPairs(item: ItemView, view: View): Drawing {
     ['quarantine', item.quarantine && (item.quarantine.reason ?? view.time(item.quarantine.at))],
     [
       'attempts',
-      `${item.attempts} (${item.failures} of ${item.attemptsMax} failures, ${item.crashes} crashes)`,
+      `${item.attempts} (${item.failures} of ${item.maxAttempts} failures, ${item.crashes} crashes)`,
     ],
     ['error', item.error?.message],
     ['stack', item.error?.stack && textLines(item.error.stack)],
@@ -104,7 +104,7 @@ export function lockGrant({ name, lease }: LockView): Leased & { token: number }
   return { kind: 'lock', name, token: lease.token }
 }
 
-export const isItemOver = ({ standing }: ItemView): boolean => standing !== 'held'
+export const isItemOver = ({ phase }: ItemView): boolean => phase !== 'held'
 
 export function lockLine(lock: LockView, view: View): string {
   return `${lock.name}  token ${lock.lease.token}  until ${view.leaseTime(lock.lease.expiresAt)} (${view.leaseLeft(lock.lease)})`

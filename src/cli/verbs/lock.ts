@@ -3,10 +3,10 @@
 import { counted } from '../../domain/count.ts'
 import { shown } from '../../domain/text.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
-import { given, inPieces, sumOf } from '../../input.ts'
-import type { NamedAcquireOutcome } from '../../operations/lock.ts'
-import type { LockInfo } from '../../operations/lock-read.ts'
+import type { NamedAcquireOutcome } from '../../operations/lock/lock.ts'
+import type { LockInfo } from '../../operations/lock/read.ts'
 import type { LockView } from '../../operations/view.ts'
+import { given, inPieces, sumOf } from '../../runtime/session/input.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { whileInterruptible } from '../interrupt.ts'
 import { type Call, verb } from '../verb.ts'
@@ -27,12 +27,12 @@ const acquire = verb({
   makesStore: true,
   help: 'Exit code 4: another holds it. `holdfast run --lock` holds one for as long as a command runs.',
   text(answer, view) {
-    if (answer.outcome !== 'claimed') return heldBy(answer.holder, answer.expiresAt, view)
+    if (answer.outcome !== 'acquired') return heldBy(answer.holder, answer.expiresAt, view)
     const { recoveredFrom } = answer
     const from = recoveredFrom === null ? '' : `, taken over from ${recoveredFrom.holder ?? 'nobody known'}`
     return `${lockLine(answer.lock, view)}${from}`
   },
-  grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
+  grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
 })
 
 /** With `--wait` in line, first come first served. */
@@ -53,7 +53,7 @@ async function acquireWaiting(call: Call<'locks.acquireLock'>): Promise<NamedAcq
           ...(call.instance === undefined ? {} : { instance: call.instance }),
         })),
       }
-      if (answer.outcome === 'claimed' || call.options.wait !== true) return answer
+      if (answer.outcome === 'acquired' || call.options.wait !== true) return answer
     }
   })
 }
@@ -154,10 +154,10 @@ const reserve = verb({
   makesStore: true,
   help: "Renewed and released as a lock, by the name it got.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
   text: (answer, view) =>
-    answer.outcome === 'claimed'
+    answer.outcome === 'acquired'
       ? lockLine(answer.lock, view)
       : lines([heldBy(answer.holder, answer.expiresAt, view), lockTable(answer.by, view)]),
-  grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
+  grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
 })
 
 /** The tokens are those kept by the commands that reserved them. */
@@ -189,7 +189,7 @@ const forceRelease = verb({
 const forceReleaseAgent = verb({
   name: 'force-release-agent',
   operation: 'locks.forceReleaseAgent',
-  summary: 'Take every named lock and reservation from an agent.',
+  summary: 'Force-release every named lock and reservation of an agent.',
   // The caller's own name is given by --agent, so whose locks are meant comes by position.
   positional: ['agent'],
   asks: async (call) => {

@@ -1,8 +1,8 @@
 /** `holdfast locks`: everything held, whatever it is; what looks wrong, and freeing what lapsed. */
 
 import { InvalidError } from '../../errors.ts'
-import { given } from '../../input.ts'
-import type { StaleLocks } from '../../operations/lease-watch.ts'
+import type { StaleLocks } from '../../operations/lease/watch.ts'
+import { given } from '../../runtime/session/input.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { aboveThreshold } from '../exit.ts'
@@ -44,7 +44,7 @@ function readAlert(call: Call): number {
   if (/^\d{1,9}$/.test(alertAbove)) return Number(alertAbove)
   throw new InvalidError({
     what: `--alert-above: "${alertAbove}" is not a whole number`,
-    next: 'give how many stale leases are still in order, such as 10',
+    next: 'give the number of stale leases to tolerate, such as 10',
   })
 }
 
@@ -81,7 +81,7 @@ function marksOf(lock: StaleLocks['locks'][number]): string {
 export const cleanup = verb({
   name: 'cleanup',
   operation: 'recovery.run',
-  summary: 'Free what lapsed longer ago than an age, and what the dead held; safe at any rate, never asks.',
+  summary: 'Reclaim leases that lapsed longer ago than an age, and those of dead holders. Never prompts.',
   hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue'],
   options: [{ flags: '--report', description: 'also say what is still held afterwards' }, linesOption],
   help: 'Frees tasks, items, locks and deliveries. A lease that still runs is never touched.\n  */5 * * * * holdfast locks cleanup --max-age 1h --report',

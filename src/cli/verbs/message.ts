@@ -1,10 +1,10 @@
 /** `holdfast msg`: messages that must be acknowledged. */
 
 import { counted } from '../../domain/count.ts'
-import { inPieces, sumOf } from '../../input.ts'
-import type { AckAnswer, MessageAnswer } from '../../operations/message-answer.ts'
-import type { MessagePage } from '../../operations/message-read.ts'
-import type { MessageView } from '../../operations/message-view.ts'
+import type { AckAnswer, MessageAnswer } from '../../operations/message/answer.ts'
+import type { MessagePage } from '../../operations/message/read.ts'
+import type { MessageView } from '../../operations/message/view.ts'
+import { inPieces, sumOf } from '../../runtime/session/input.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { type Call, verb } from '../verb.ts'
@@ -48,7 +48,7 @@ const inbox = verb({
       next,
       view,
     ),
-  hint: ({ messages: [first] }) => (first ? `answer with: holdfast msg ack ${first.id}` : null),
+  hint: ({ messages: [first] }) => (first ? `answer with: holdfast msg receive-ack ${first.id}` : null),
 })
 
 const answerTexts: Readonly<Record<string, string>> = {
@@ -67,7 +67,7 @@ function answerText({ outcome, message }: AckAnswer | MessageAnswer): string {
 }
 
 const ack = verb({
-  name: 'ack',
+  name: 'receive-ack',
   operation: 'messages.receiveAck',
   positional: ['message'],
   text: answerText,
@@ -98,7 +98,7 @@ const read = verb({
 const status = verb({
   name: 'status',
   operation: 'messages.get',
-  summary: 'One message with what became of it at each recipient.',
+  summary: 'Show a message and its deliveries.',
   positional: ['message'],
   missing: ({ message }) => `there is no message "${message}"`,
   text: (message, view) => messagePairs(message as MessageView, view),
@@ -164,7 +164,7 @@ const dead = verb({ name: 'dead', operation: 'messages.listDeadLetters', text: m
 
 const retry = verb({
   name: 'retry',
-  summary: 'Send what is due again and escalate what nobody answered; every open process does so by itself.',
+  summary: 'Retry due messages and escalate unanswered ones. Open processes do this by themselves.',
   async act(call) {
     const hf = await call.open()
     return hf.messages.processRetries()
@@ -176,7 +176,7 @@ const retry = verb({
 const clear = verb({
   name: 'clear',
   operation: 'messages.clearPendingAcks',
-  summary: 'Cancel messages that still wait for their answer.',
+  summary: 'Cancel messages that are still waiting for an acknowledgement.',
   asks: async (call) => {
     const pendingNow = await countPending(call)
     return pendingNow === 0 ? null : `This cancels ${counted(pendingNow, 'message')} waiting for an answer.`

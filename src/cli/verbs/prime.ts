@@ -1,6 +1,6 @@
 /** `holdfast prime`: one page an agent reads at its start. */
 import { boundedText } from '../../domain/count.ts'
-import type { PrimePage } from '../../operations/fleet-prime.ts'
+import type { PrimePage } from '../../operations/fleet/prime.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief, leaseLeft } from '../view.ts'
@@ -56,8 +56,8 @@ function pageText(page: PrimePage): Drawing {
 }
 
 const commands = [
-  '- `holdfast task next` claims a task under a lease of 30 min; `task renew`, `task update --note`, `task done` go on with it',
-  '- `holdfast msg inbox`, `msg ack <id>`, `msg send <to> <text>`',
+  '- `holdfast task next` claims a task under a lease of 30 min; `task renew`, `task update --note`, `task complete` go on with it',
+  '- `holdfast msg inbox`, `msg receive-ack <id>`, `msg send <to> <text>`',
   "- `holdfast lock reserve 'src/x/**'` before you edit; `lock who-has <path>` says who did",
   '- `holdfast explain <id>` says why something is waiting, held or stuck',
   '- Exit code 5 means the lease is lost: stop working on that thing. 6 means nothing to do.',

@@ -1,5 +1,5 @@
 /** How far a run is, on one line. */
-import type { ProgressView } from '../../operations/progress-view.ts'
+import type { ProgressView } from '../../operations/run/view.ts'
 import { formatDuration } from '../duration.ts'
 
 const barWidth = 20

@@ -1,8 +1,8 @@
-/** `holdfast progress`: how far runs are. */
+/** `holdfast runs`: how far runs are. */
 
 import { errorCodes } from '../../errors.ts'
-import { inPieces } from '../../input.ts'
-import type { ProgressView } from '../../operations/progress-view.ts'
+import type { ProgressView } from '../../operations/run/view.ts'
+import { inPieces } from '../../runtime/session/input.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief, type View } from '../view.ts'
@@ -18,31 +18,31 @@ const underLock = { positional: ['run'], holds: 'run', text: runLine } as const
 const start = verb({
   name: 'start',
   noun: 'progress',
-  operation: 'progress.start',
+  operation: 'runs.start',
   ...underLock,
-  help: '  holdfast lock acquire evaluation --run spring\n  holdfast progress start spring --lock evaluation --total 500',
+  help: '  holdfast lock acquire evaluation --run spring\n  holdfast runs start spring --lock evaluation --total 500',
 })
 
 const resume = verb({
   name: 'resume',
   noun: 'progress',
-  operation: 'progress.resume',
+  operation: 'runs.resume',
   ...underLock,
 })
 
 const record = verb({
   name: 'record',
-  operation: 'progress.record',
+  operation: 'runs.record',
   positional: ['run'],
   holds: 'run',
-  help: '  holdfast progress record spring --done 10 --failed 1',
+  help: '  holdfast runs record spring --done 10 --failed 1',
   text: ({ progress }) => runLine(progress),
 })
 
 const pause = verb({
   name: 'pause',
   noun: 'progress',
-  operation: 'progress.pause',
+  operation: 'runs.pause',
   positional: ['run'],
   text: runLine,
 })
@@ -50,25 +50,25 @@ const pause = verb({
 const fail = verb({
   name: 'fail',
   noun: 'progress',
-  operation: 'progress.fail',
+  operation: 'runs.fail',
   ...underLock,
 })
 
 const reopen = verb({
   name: 'reopen',
   noun: 'progress',
-  operation: 'progress.reopen',
+  operation: 'runs.reopen',
   positional: ['run'],
   text: runLine,
 })
 
 const remove = verb({
   name: 'remove',
-  operation: 'progress.remove',
-  summary: 'Forget a run that does not run, and what became of its items.',
+  operation: 'runs.remove',
+  summary: 'Remove a run that is not running, with its outcomes.',
   positional: ['run'],
   async act(call) {
-    const pieces = await inPieces((piece) => call.execute('progress.remove', call.input, piece))
+    const pieces = await inPieces((piece) => call.execute('runs.remove', call.input, piece))
     return { removed: pieces.at(-1)?.removed === true }
   },
   text: ({ removed }, _view, { run }) => (removed ? `removed ${run}` : `there is no run "${run}"`),
@@ -94,8 +94,8 @@ function runPairs(run: ProgressView, view: View): Drawing {
 
 const show = verb({
   name: 'show',
-  operation: 'progress.get',
-  summary: 'How far a run is.',
+  operation: 'runs.get',
+  summary: 'Get the progress of a run.',
   positional: ['run'],
   missing: ({ run }) => `there is no run "${run}"`,
   text: (run, view) => runPairs(run as ProgressView, view),
@@ -104,7 +104,7 @@ const show = verb({
 
 const list = verb({
   name: 'list',
-  operation: 'progress.list',
+  operation: 'runs.list',
   text: ({ runs, next }, view) =>
     withNext(
       view.table(
@@ -118,7 +118,7 @@ const list = verb({
 
 const outcomes = verb({
   name: 'outcomes',
-  operation: 'progress.outcomes',
+  operation: 'runs.outcomes',
   positional: ['run'],
   text: ({ outcomes: all, next }, view) =>
     withNext(
@@ -131,17 +131,17 @@ const outcomes = verb({
     ),
 })
 
-const left = verb({
-  name: 'left',
-  operation: 'progress.left',
+const remaining = verb({
+  name: 'remaining',
+  operation: 'runs.remaining',
   positional: ['run', 'keys'],
   text: (keys) => lines(keys),
-  json: (keys) => ({ left: keys }),
+  json: (keys) => ({ remaining: keys }),
 })
 
 const shouldStop = verb({
   name: 'should-stop',
-  operation: 'progress.shouldStop',
+  operation: 'runs.shouldStop',
   positional: ['run'],
   holds: 'run',
   help: 'Exit code 0: go on; 9: begin no other item.',
@@ -160,6 +160,6 @@ export const progressVerbs = [
   show,
   list,
   outcomes,
-  left,
+  remaining,
   shouldStop,
 ]

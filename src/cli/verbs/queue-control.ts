@@ -1,7 +1,7 @@
 /** Verbs of operators: what becomes of items and queues whoever holds them. */
 
 import { counted } from '../../domain/count.ts'
-import { inPieces, sumOf } from '../../input.ts'
+import { inPieces, sumOf } from '../../runtime/session/input.ts'
 import { verb } from '../verb.ts'
 import { freedText, healingLines, healingText, linesOption, recoveryStatsText } from './healing-text.ts'
 import { itemLine } from './item-text.ts'
@@ -31,8 +31,8 @@ const priority = verb({
   text: (item) => `${itemLine(item)}, priority ${item.priority}`,
 })
 
-const unquarantine = verb({
-  name: 'unquarantine',
+const releaseFromQuarantine = verb({
+  name: 'release-from-quarantine',
   noun: 'item',
   operation: 'queue.releaseFromQuarantine',
   positional: ['queue', 'ref'],
@@ -75,7 +75,7 @@ const remove = verb({
 const cleanup = verb({
   name: 'cleanup',
   operation: 'queue.cleanup',
-  summary: 'Remove finished items older than an age (0 = all finished); their events stay.',
+  summary: 'Remove finished items older than an age (0 = all). Events stay.',
   positional: ['queue'],
   asks: async (call) => {
     const { removed, more } = await call.execute('queue.cleanup', { ...call.input, dryRun: true })
@@ -111,7 +111,7 @@ const reclaimStale = verb({
 const recover = verb({
   name: 'recover',
   operation: 'recovery.run',
-  summary: 'Give back what lapsed in one queue, and what the dead held there.',
+  summary: 'Reclaim what lapsed in one queue, and what dead holders held there.',
   positional: ['queue'],
   requires: ['queue'],
   hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'maxAgeMs'],
@@ -146,7 +146,7 @@ export const queueControlVerbs = [
   retry,
   cancel,
   priority,
-  unquarantine,
+  releaseFromQuarantine,
   pause,
   resume,
   define,

@@ -12,10 +12,10 @@ const lock = verb({
   options: [forPid],
   holds: 'queueLock',
   text: (answer, view) =>
-    answer.outcome === 'claimed'
+    answer.outcome === 'acquired'
       ? lockLine(answer.lock, view)
       : heldBy(answer.holder, answer.expiresAt, view),
-  grants: (answer) => (answer.outcome === 'claimed' ? [lockGrant(answer.lock)] : []),
+  grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
 })
 
 const unlock = verb({

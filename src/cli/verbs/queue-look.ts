@@ -1,5 +1,5 @@
 /** Verbs that look at queues. */
-import type { QueueView } from '../../operations/queue-define.ts'
+import type { QueueView } from '../../operations/queue/define.ts'
 import type { ItemView } from '../../operations/view.ts'
 import type { Drawing } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
@@ -25,8 +25,8 @@ const queues = verb({
         queue.name,
         queue.workflow,
         queue.slots,
-        queue.attemptsMax,
-        queue.crashesMax === 0 ? 'any' : queue.crashesMax,
+        queue.maxAttempts,
+        queue.maxCrashes === 0 ? 'any' : queue.maxCrashes,
         pausedSince(queue, view),
       ]),
     ),
@@ -41,7 +41,7 @@ function pausedSince(queue: QueueView, view: View): string {
 const show = verb({
   name: 'show',
   operation: 'queue.get',
-  summary: 'One item by id or key.',
+  summary: 'Show an item by id or key.',
   positional: ['queue', 'ref'],
   missing: ({ queue, ref }) => `queue ${queue} has no item "${ref}"`,
   text: (item, view) => itemPairs(item as ItemView, view),
@@ -52,8 +52,8 @@ const position = verb({
   name: 'position',
   operation: 'queue.position',
   positional: ['queue', 'ref'],
-  text: (place) => (place === null ? 'not in line' : String(place)),
-  json: (place) => ({ position: place }),
+  text: (position) => (position === null ? 'not in line' : String(position)),
+  json: (position) => ({ position: position }),
 })
 
 const stats = verb({
@@ -85,7 +85,7 @@ const stats = verb({
 const describe = verb({
   name: 'describe',
   operation: 'queue.describe',
-  summary: 'A queue with its workflow and limits.',
+  summary: 'Get a queue with its workflow and limits.',
   positional: ['queue'],
   missing: ({ queue }) => `there is no queue "${queue}"`,
   text: (queue, view) => describeQueue(queue as QueueView, view),
@@ -97,8 +97,8 @@ export function describeQueue(queue: QueueView, view: View): Drawing {
     ['queue', queue.name],
     ['workflow', queue.workflow],
     ['slots', queue.slots],
-    ['attempts', queue.attemptsMax],
-    ['crashes', queue.crashesMax === 0 ? 'any' : queue.crashesMax],
+    ['attempts', queue.maxAttempts],
+    ['crashes', queue.maxCrashes === 0 ? 'any' : queue.maxCrashes],
     ['lease', queue.leaseMs === null ? null : formatDuration(queue.leaseMs)],
     ['manual lease', queue.manualLeaseMs === null ? null : formatDuration(queue.manualLeaseMs)],
     ['backoff', queue.backoff && backoffText(queue.backoff)],
@@ -114,10 +114,10 @@ function backoffText({ baseMs, factor, maxMs }: NonNullable<QueueView['backoff']
 const quarantine = verb({
   name: 'quarantine',
   operation: 'queue.list',
-  summary: 'Items that were set aside because they lost holder after holder, and why.',
+  summary: 'List quarantined items: those that lost holder after holder, and why.',
   positional: ['queue'],
   fixed: { quarantined: true },
-  hides: ['states', 'standing'],
+  hides: ['states', 'phase'],
   text: ({ items, next }, view) =>
     withNext(
       view.table(

@@ -2,10 +2,10 @@
 
 import { JsonFault } from '../../domain/json.ts'
 import { parseJsonText } from '../../domain/json-text.ts'
-import type { LinePlace } from '../../domain/line-place.ts'
+import type { QueuePosition } from '../../domain/queue-position.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
 import { errorCodes, InvalidError } from '../../errors.ts'
-import type { ClaimOutcome } from '../../operations/queue-claim.ts'
+import type { ClaimOutcome } from '../../operations/queue/claim.ts'
 import type { ItemView } from '../../operations/view.ts'
 import { lines } from '../drawing.ts'
 import { readStdin } from '../io.ts'
@@ -25,13 +25,13 @@ import {
 } from './item-text.ts'
 import { claimWaiting, waitOption } from './wait.ts'
 
-interface Added extends LinePlace {
+interface Added extends QueuePosition {
   readonly item: ItemView
 }
 
-function placeText({ item, position, totalPending, reason }: Added): string {
-  const place = position === null ? (reason ?? '') : `position ${position} of ${totalPending}`
-  return `${itemLine(item)}, ${place}`
+function positionText({ item, position, totalPending, reason }: Added): string {
+  const where = position === null ? (reason ?? '') : `position ${position} of ${totalPending}`
+  return `${itemLine(item)}, ${where}`
 }
 
 const add = verb({
@@ -41,26 +41,26 @@ const add = verb({
   positional: ['queue', 'payload'],
   body: 'payload',
   help: 'The payload is JSON, or plain text:\n  holdfast queue add builds \'{"branch":"main"}\' --priority 3\n  holdfast queue add builds - < payload.json',
-  text: placeText,
+  text: positionText,
 })
 
 /** Items one command adds at once, as many as one transaction takes. */
-const addManyMax = 1000
+const maxAdded = 1000
 
 const addMany = verb({
   name: 'add-many',
   operation: 'queue.addMany',
   makesStore: true,
-  summary: 'Add many items, a JSON value a line on stdin; up to 1,000 at once, all of them or none.',
+  summary: 'Add many items, one JSON value per line on stdin. All or nothing, up to 1,000 at once.',
   positional: ['queue'],
   hides: ['items'],
   help: '  seq 100 | holdfast queue add-many numbers',
   async act(call) {
     const lines = (await readStdin(call.io)).split('\n').filter((line) => line.trim() !== '')
-    if (lines.length === 0 || lines.length > addManyMax) {
+    if (lines.length === 0 || lines.length > maxAdded) {
       throw new InvalidError({
         what: `stdin has ${lines.length} lines`,
-        next: `give 1 to ${addManyMax} lines, a JSON value each`,
+        next: `give 1 to ${maxAdded} lines, a JSON value each`,
       })
     }
     const items = lines.map((line, index) => ({ payload: lineValue(line, index + 1) }))
@@ -89,7 +89,7 @@ const submit = verb({
   positional: ['queue', 'key'],
   body: 'payload',
   help: '  holdfast queue submit merges feature-x --head-sha 4f2a9c1',
-  text: (answer) => `${answer.outcome}  ${placeText(answer)}`,
+  text: (answer) => `${answer.outcome}  ${positionText(answer)}`,
 })
 
 const peek = verb({
@@ -127,7 +127,7 @@ const claiming = {
   text: claimText,
   hint: (claim: ClaimOutcome, { queue }: Input) =>
     claim.outcome === 'claimed'
-      ? `${leaseLeft(claim.lease.remainingMs)}; then: holdfast queue done ${quotedWord(String(queue))} ${quotedWord(claim.item.key ?? claim.item.id)}`
+      ? `${leaseLeft(claim.lease.remainingMs)}; then: holdfast queue complete ${quotedWord(String(queue))} ${quotedWord(claim.item.key ?? claim.item.id)}`
       : null,
   grants: (claim: ClaimOutcome) =>
     claim.outcome === 'claimed'
@@ -203,7 +203,7 @@ const move = verb({
 })
 
 const done = verb({
-  name: 'done',
+  name: 'complete',
   noun: 'item',
   operation: 'queue.complete',
   positional: ['queue', 'ref'],

@@ -2,7 +2,7 @@
 
 import { hasPassword, serverScheme, withoutCredentials } from '../../domain/store-url.ts'
 import { errorCodes, InvalidError, isHoldfastError } from '../../errors.ts'
-import type { Holdfast } from '../../holdfast.ts'
+import type { Holdfast } from '../../handle/holdfast.ts'
 import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
 import { parseDuration } from '../duration.ts'
 import { exitCodeOf } from '../exit.ts'
@@ -76,7 +76,7 @@ one of its own (PGPASSWORD, ~/.pgpass).
 Signals are passed on: HUP INT QUIT TERM USR1 USR2 ALRM VTALRM PROF IO PWR STKFLT XCPU WINCH TSTP CONT.
 A command that was stopped by one gives back what it holds, whatever its exit code.
 When the lease is lost, the command and its whole process group are stopped.
-A command that finishes its own work (task done, queue fail, lock release) goes on to its end.
+A command that finishes its own work (task complete, queue fail, lock release) goes on to its end.
 Exits with the code of the command; with 5 when the lease was lost, with 4, 6 or 9 when nothing was claimed.
 Stdout is the command's alone: everything else goes to stderr, with --json too.
   holdfast run --lock deploy --wait 10m -- ./deploy.sh
@@ -141,15 +141,15 @@ function lostText({ kind, id }: RunSubject): string {
 }
 
 /** Where a command runs. */
-interface Place {
+interface RunScope {
   readonly hf: Holdfast
   readonly call: Call
   readonly signals: SignalRelay
   readonly sharesTerminal: boolean
 }
 
-async function underLease(subject: RunSubject, place: Place): Promise<Ran> {
-  const { call, signals, sharesTerminal } = place
+async function underLease(subject: RunSubject, scope: RunScope): Promise<Ran> {
+  const { call, signals, sharesTerminal } = scope
   const [command = '', ...args] = call.rest
   const { namespace, agent } = call.settings
   signals.expectCommand()
@@ -173,8 +173,8 @@ async function underLease(subject: RunSubject, place: Place): Promise<Ran> {
     })
     signals.passTo((signal) => child.send(signal))
     const ending = await Promise.race([child.ended, lossOf(subject)])
-    if (ending !== 'lost') return await settle(subject, ending, place)
-    const own = await toldOwnEnding(subject, place)
+    if (ending !== 'lost') return await settle(subject, ending, scope)
+    const own = await printOwnEnding(subject, scope)
     if (own !== null) return ranTo(subject, own, 'command', exitCodeOfEnding(await child.ended))
     await child.stop()
     return lost(subject)
@@ -217,20 +217,20 @@ function lossOf({ lease: { signal } }: RunSubject): Promise<'lost'> {
 }
 
 /** A stop from outside is nobody's failure: what was held goes back as it was. */
-async function settle(subject: RunSubject, ending: Ending, place: Place): Promise<Ran> {
+async function settle(subject: RunSubject, ending: Ending, scope: RunScope): Promise<Ran> {
   const exitCode = exitCodeOfEnding(ending)
   const outcome = await unlessLost(
-    place.signals.hasStopped(ending)
+    scope.signals.hasStopped(ending)
       ? subject.giveBack('the command was interrupted')
       : subject.finish(ending),
   )
   if (outcome !== 'lost') return ranTo(subject, outcome, 'run', exitCode)
-  const own = await toldOwnEnding(subject, place)
+  const own = await printOwnEnding(subject, scope)
   return own === null ? lost(subject) : ranTo(subject, own, 'command', exitCode)
 }
 
 /** A command that finished its own work has lost nothing: it ends by itself, in its own time. */
-async function toldOwnEnding(subject: RunSubject, { hf, call }: Place): Promise<RunOutcome | null> {
+async function printOwnEnding(subject: RunSubject, { hf, call }: RunScope): Promise<RunOutcome | null> {
   const outcome = await ownEnding(hf, subject)
   if (outcome !== null && !call.isJson) printTalk(call.io, ownEndingText(subject, outcome))
   return outcome
@@ -303,14 +303,14 @@ const companions: Readonly<Record<string, readonly string[]>> = {
 function assertOfUse({ options, idempotencyKey }: Call): void {
   if (idempotencyKey !== undefined) {
     throw new InvalidError({
-      what: '--idempotency-key does nothing here: a command is run each time',
+      what: '--idempotency-key has no effect here: a command is run each time',
       next: 'leave it out',
     })
   }
   for (const [option, others] of Object.entries(companions)) {
     if (options[option] === undefined || others.some((other) => options[other] !== undefined)) continue
     throw new InvalidError({
-      what: `--${option} does nothing here`,
+      what: `--${option} has no effect here`,
       next: `leave it out, or give it with ${others.map((other) => `--${kebab(other)}`).join(' or ')}`,
     })
   }

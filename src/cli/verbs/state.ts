@@ -10,7 +10,7 @@ import { untilInterrupted } from './stream.ts'
 const get = verb({
   name: 'get',
   operation: 'state.get',
-  summary: 'A document with its version.',
+  summary: 'Get a document with its version.',
   positional: ['key'],
   missing: ({ key }) => `there is no document "${key}"`,
   // For another program to read: the value and nothing else.
@@ -75,7 +75,7 @@ const history = verb({
 const watch = verb({
   name: 'watch',
   operation: 'state.get',
-  summary: 'A document now and after each change, until interrupted.',
+  summary: 'Print a document now and after each change, until interrupted.',
   positional: ['key'],
   options: [
     { flags: '--since <version>', description: 'begin with the first version that differs from this one' },

@@ -1,7 +1,7 @@
 /** `holdfast status` and `holdfast watch`: the whole fleet on one screen. */
 import { boundedText } from '../../domain/count.ts'
 import { InvalidError } from '../../errors.ts'
-import type { FleetReport } from '../../fleet.ts'
+import type { FleetReport } from '../../handle/fleet.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { formatDuration, parseDuration } from '../duration.ts'
 import { LiveScreen } from '../live-screen.ts'
@@ -25,7 +25,7 @@ export const status = verb({
 /** More often, nobody could read it. */
 const everyMin = 100
 /** Less often, a look now and then does the same. */
-const everyMax = 24 * 60 * 60 * 1000
+const maxEvery = 24 * 60 * 60 * 1000
 
 export const watch = verb({
   name: 'watch',
@@ -35,7 +35,7 @@ export const watch = verb({
   async act(call) {
     const { every = '1s' } = call.options as { every?: string }
     const everyMs = Math.max(everyMin, parseDuration(every))
-    if (everyMs > everyMax) {
+    if (everyMs > maxEvery) {
       throw new InvalidError({ what: `--every: ${every} is more than a day`, next: 'give at most 1d' })
     }
     const hf = await call.open()
@@ -65,7 +65,7 @@ function statusText(fleet: FleetReport, view: View, lineCount: number | null): D
   const filled = (sections: readonly Drawing[]) => sections.filter(({ text }) => text !== '')
   const above = filled([
     storeText(fleet, view, isTiny),
-    alertText(fleet, view, isLow, isTiny ? 1 : alertsMax),
+    alertText(fleet, view, isLow, isTiny ? 1 : maxAlerts),
   ])
   const below = isTiny ? [] : filled([runText(fleet, view), restText(fleet, view)])
   const taken = [...above, ...below].reduce((sum, section) => sum + section.text.split('\n').length + gap, 0)
@@ -128,10 +128,10 @@ function tableText({ head, rows, total, isAtLeast }: Section, room: number, view
 function storeText({ store, at }: FleetReport, view: View, isBrief: boolean): Drawing {
   const { colors } = view
   const { engine, engineVersion, durability, server } = store
-  const told = [`${engine} ${engineVersion}`, `durability ${durability}`]
-  if (store.isReadOnly) told.push('read-only')
+  const shown = [`${engine} ${engineVersion}`, `durability ${durability}`]
+  if (store.isReadOnly) shown.push('read-only')
   if (server) {
-    told.push(
+    shown.push(
       `fsync ${server.fsync ? 'on' : 'off'}`,
       `synchronous_commit ${server.synchronousCommit}`,
       standbysText(server),
@@ -139,7 +139,7 @@ function storeText({ store, at }: FleetReport, view: View, isBrief: boolean): Dr
     )
   }
   const head = line`${colors.bold(store.location)}  ${view.time(at)}`
-  return isBrief ? head : lines([head, colors.dim(told.join(', '))])
+  return isBrief ? head : lines([head, colors.dim(shown.join(', '))])
 }
 
 function standbysText({
@@ -151,7 +151,7 @@ function standbysText({
 }
 
 /** More than these are a case for `doctor`. */
-const alertsMax = 5
+const maxAlerts = 5
 const advisedLines = 40
 /** Below, rows need every line there is. */
 const roomyLines = 18
@@ -162,7 +162,7 @@ function alertText(
   isBrief: boolean,
   max: number,
 ): Drawing {
-  const told = alerts.slice(0, max).map(({ level, what, next }, index) => {
+  const shown = alerts.slice(0, max).map(({ level, what, next }, index) => {
     const mark = level === 'warning' ? colors.yellow('!') : colors.dim('i')
     const head = line`${mark} ${what}`
     if (isBrief || next === alerts[index - 1]?.next) return head
@@ -170,7 +170,7 @@ function alertText(
     return fits ? line`${head}  ${colors.dim(next)}` : lines([head, line`  ${colors.dim(next)}`])
   })
   const more = alerts.length - max
-  return lines([...told, ...(more > 0 ? [colors.dim(`  and ${more} more: holdfast doctor`)] : [])])
+  return lines([...shown, ...(more > 0 ? [colors.dim(`  and ${more} more: holdfast doctor`)] : [])])
 }
 
 function queueTable({ queues, moreQueues }: FleetReport, _view: View): Section {
@@ -243,14 +243,14 @@ function processText({ processes, alive, dead }: FleetReport['agents'][number]):
     .join(', ')
 }
 
-const runsMax = 5
+const maxRuns = 5
 
 function runText({ runs }: FleetReport, { colors }: View): Drawing {
-  const told = runs
-    .slice(0, runsMax)
+  const shown = runs
+    .slice(0, maxRuns)
     .map((run) => line`${colors.bold('run')} ${run.run}  ${progressBar(run)}`)
-  const more = runs.length - runsMax
-  return lines([...told, ...(more > 0 ? [colors.dim(`and ${more} more`)] : [])])
+  const more = runs.length - maxRuns
+  return lines([...shown, ...(more > 0 ? [colors.dim(`and ${more} more`)] : [])])
 }
 
 function restText({ messages, recovery }: FleetReport, view: View): Drawing {

@@ -4,10 +4,10 @@ import { counted } from '../../domain/count.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
 import { taskQueue } from '../../domain/task.ts'
 import { errorCodes } from '../../errors.ts'
-import { inPieces } from '../../input.ts'
-import type { LockStatus } from '../../operations/lease-watch.ts'
-import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from '../../operations/task-claim.ts'
-import type { TaskView } from '../../operations/task-view.ts'
+import type { LockStatus } from '../../operations/lease/watch.ts'
+import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from '../../operations/task/claim.ts'
+import type { TaskView } from '../../operations/task/view.ts'
+import { inPieces } from '../../runtime/session/input.ts'
 import { type Drawing, lines, textLines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { verb } from '../verb.ts'
@@ -89,7 +89,7 @@ const list = verb({
 const show = verb({
   name: 'show',
   operation: 'tasks.getTask',
-  summary: 'One task by id or key.',
+  summary: 'Show a task by id or key.',
   positional: ['ref'],
   missing: ({ ref }) => `there is no task "${ref}"`,
   text: (task, view) => taskPairs(task as TaskView, view),
@@ -126,7 +126,7 @@ const claimed = {
   text: claimText,
   hint: (claim: TaskClaimOutcome | NextTaskOutcome) =>
     claim.outcome === 'claimed'
-      ? `${leaseLeft(claim.task.lease?.remainingMs ?? 0)}; then: holdfast task done ${quotedWord(claim.task.key ?? claim.task.id)}`
+      ? `${leaseLeft(claim.task.lease?.remainingMs ?? 0)}; then: holdfast task complete ${quotedWord(claim.task.key ?? claim.task.id)}`
       : null,
   grants: (claim: TaskClaimOutcome | NextTaskOutcome) =>
     claim.outcome === 'claimed' ? [itemGrant(claim.task)] : [],
@@ -216,7 +216,7 @@ const review = verb({
 })
 
 const done = verb({
-  name: 'done',
+  name: 'complete',
   noun: 'task',
   operation: 'tasks.completeTask',
   positional: ['ref'],
@@ -240,7 +240,7 @@ const handoff = verb({
   name: 'handoff',
   operation: 'tasks.handoff',
   negatable: { to: 'they become nobody’s' },
-  summary: 'Give back every task you hold, with a note for whoever comes next.',
+  summary: 'Release every task you hold, with a note for the next agent.',
   options: [forPid],
   async act(call) {
     const pieces = await inPieces(async (piece) => {
@@ -296,7 +296,7 @@ export function statusText(status: LockStatus, view: View): Drawing {
 const cleanupLocks = verb({
   name: 'cleanup-locks',
   operation: 'tasks.cleanupExpiredLocks',
-  summary: 'Put tasks whose lock expired longer ago than an age back to Todo; never asks.',
+  summary: 'Return tasks to Todo whose lock expired longer ago than an age. Never prompts.',
   async act(call) {
     const { maxAgeMs = 0, dryRun = false } = call.input
     const hf = await call.open()

@@ -36,7 +36,7 @@ outside the folder, an agent or a durability is refused. A file that changes mus
 
 function nothingToTrust({ path }: ConfigFile): NotFoundError {
   return new NotFoundError({
-    what: `${path} sets nothing, so there is nothing to accept`,
+    what: `${path} sets nothing, so there is nothing to trust`,
     next: 'see what is set with `holdfast config print`',
     facts: { file: path },
   })

@@ -2,7 +2,7 @@
 
 import { InvalidError, isHoldfastError } from '../../errors.ts'
 import type { ResultOf } from '../../operations/table.ts'
-import { waitIsOver } from '../../runtime/claim-wait.ts'
+import { waitIsOver } from '../../runtime/waiting/claim-wait.ts'
 import { parseDuration } from '../duration.ts'
 import { whileInterruptible } from '../interrupt.ts'
 import type { Call, OwnOption } from '../verb.ts'
@@ -80,7 +80,7 @@ async function giveBack(
 
 export function manyRequests(): InvalidError {
   return new InvalidError({
-    what: 'a wait is many requests, and an idempotency key means one',
+    what: 'a wait makes many requests, and an idempotency key covers only one',
     next: 'leave out --wait or --idempotency-key',
   })
 }

@@ -15,10 +15,10 @@ import { columnOf, differing, jsonText, type Kind, replacing, type Schema, schem
 import { bigints, texts } from './parameter.ts'
 import type { Query } from './plan.ts'
 import { columnName } from './tables.ts'
-import type { Net } from './working-set.ts'
+import type { NetChange } from './working-set.ts'
 
 /** Events of one transaction are numbered below this; a batch is closed before it has more. */
-export const eventsMax = 8192
+export const maxEvents = 8192
 
 export interface EventRow
   extends Pick<StoredEvent, 'kind' | 'subject' | 'id' | 'queue' | 'version' | 'agent' | 'token'> {
@@ -70,7 +70,7 @@ function eventOf(change: Change, event: EventDraft): EventRow {
 
 function changeJson({ table, before, after }: Change): string | null {
   if (after === null) return null
-  const of = schema[table as Net['table']]
+  const of = schema[table as NetChange['table']]
   if (before === null) return newRowJson(of, after)
   return differenceJson(of, differing(of, before, after), after)
 }
@@ -79,7 +79,7 @@ function idOf({ table, before, after }: Change): string {
   const row = (after ?? before) as unknown as Record<string, unknown>
   if (table === 'item') return row.id as string
   if (table === 'lock') return `${row.name}#${row.slot}`
-  return String(row[schema[table as Net['table']].key[0] as string])
+  return String(row[schema[table as NetChange['table']].key[0] as string])
 }
 
 /** In place of checks of the table. What throws here is a defect of ours, and nothing of the batch is written. */
@@ -91,13 +91,14 @@ function assertSound(item: Item): void {
 /** Everything to send before COMMIT. Rows that give up a unique key go first. */
 export function applying(
   namespace: string,
-  nets: readonly Net[],
+  netChanges: readonly NetChange[],
   sealed: readonly SealedEvents[],
   events: readonly EventRow[],
   { bucket, wall }: { bucket: number; wall: number },
 ): Query[] {
-  for (const { table, after } of nets) if (table === 'item' && after !== null) assertSound(after as Item)
-  const guarded = nets.filter(({ table }) => table !== 'stateFloor')
+  for (const { table, after } of netChanges)
+    if (table === 'item' && after !== null) assertSound(after as Item)
+  const guarded = netChanges.filter(({ table }) => table !== 'stateFloor')
   const changed = guarded.filter(({ before, after }) => before !== null && after !== null)
   const removed = guarded.filter(({ before, after }) => before !== null && after === null)
   const added = guarded.filter(({ before, after }) => before === null && after !== null)
@@ -105,9 +106,9 @@ export function applying(
     ...removals(namespace, removed),
     ...updates(namespace, changed),
     ...insertions(namespace, added),
-    ...blockers(namespace, nets),
-    ...words(namespace, nets),
-    ...stateFloor(namespace, nets),
+    ...blockers(namespace, netChanges),
+    ...words(namespace, netChanges),
+    ...stateFloor(namespace, netChanges),
     ...tokenFloor(namespace, removed, bucket),
     ...sealed.map((range) => unsealing(namespace, range)),
     ...(events.length === 0 ? [] : [recording(namespace, events, wall)]),
@@ -118,11 +119,11 @@ export function applying(
  * What claiming and finishing an item change, and what renewing changes. A batch that changes no more writes all of it:
  * one statement prepared for most batches is worth more than a shorter one for each.
  */
-const usual: Readonly<Partial<Record<Net['table'], readonly (readonly string[])[]>>> = {
+const usual: Readonly<Partial<Record<NetChange['table'], readonly (readonly string[])[]>>> = {
   item: [
     ['version', 'renewedAt', 'expiresAt'],
     [
-      ...['state', 'standing', 'attempts', 'startedAt', 'stateChangedAt', 'closedAt', 'outcome'],
+      ...['state', 'phase', 'attempts', 'startedAt', 'stateChangedAt', 'closedAt', 'outcome'],
       ...['previousState', 'version', 'agent', 'instance', 'token'],
       ...['grantedAt', 'renewedAt', 'expiresAt', 'leaseMs'],
     ],
@@ -130,34 +131,34 @@ const usual: Readonly<Partial<Record<Net['table'], readonly (readonly string[])[
 }
 
 /** One statement a table: starting one costs the server as much as several rows. */
-function updates(namespace: string, nets: readonly Net[]): Query[] {
-  const groups = new Map<Net['table'], { places: Set<number>; nets: Net[] }>()
-  for (const net of nets) {
-    const places = differing(schema[net.table], net.before as object, net.after as object)
-    if (places.length === 0) continue
-    const group = groups.get(net.table) ?? { places: new Set(), nets: [] }
-    for (const place of places) group.places.add(place)
-    group.nets.push(net)
-    groups.set(net.table, group)
+function updates(namespace: string, netChanges: readonly NetChange[]): Query[] {
+  const groups = new Map<NetChange['table'], { indexes: Set<number>; netChanges: NetChange[] }>()
+  for (const netChange of netChanges) {
+    const indexes = differing(schema[netChange.table], netChange.before as object, netChange.after as object)
+    if (indexes.length === 0) continue
+    const group = groups.get(netChange.table) ?? { indexes: new Set(), netChanges: [] }
+    for (const index of indexes) group.indexes.add(index)
+    group.netChanges.push(netChange)
+    groups.set(netChange.table, group)
   }
   return [...groups].map(([table, group]) => update(namespace, table, group))
 }
 
 function update(
   namespace: string,
-  name: Net['table'],
-  { places, nets }: { places: ReadonlySet<number>; nets: readonly Net[] },
+  name: NetChange['table'],
+  { indexes, netChanges }: { indexes: ReadonlySet<number>; netChanges: readonly NetChange[] },
 ): Query {
   const table = schema[name]
-  const changed = table.fields.filter((_, place) => places.has(place))
+  const changed = table.fields.filter((_, index) => indexes.has(index))
   const written = usual[name]?.find((fields) => changed.every((field) => fields.includes(field))) ?? changed
-  const inOrder = name === 'item' ? closingFirst(nets) : nets
+  const inOrder = name === 'item' ? closingFirst(netChanges) : netChanges
   return {
     text: updateText(table, written),
     // The count is a parameter: texts are prepared once and serve batches of any size.
     values: [
       namespace,
-      nets.length,
+      netChanges.length,
       ...table.asRead.map((field) => valuesOf(table, field, inOrder, 'before')),
       ...written.map((field) => valuesOf(table, field, inOrder, 'after')),
     ],
@@ -165,9 +166,9 @@ function update(
 }
 
 /** Rows are written in the order given: what gives up a key goes before what may take it. */
-function closingFirst(nets: readonly Net[]): Net[] {
-  const isClosing = ({ after }: Net) => (after as Item).standing === 'closed'
-  return [...nets.filter(isClosing), ...nets.filter((net) => !isClosing(net))]
+function closingFirst(netChanges: readonly NetChange[]): NetChange[] {
+  const isClosing = ({ after }: NetChange) => (after as Item).phase === 'closed'
+  return [...netChanges.filter(isClosing), ...netChanges.filter((netChange) => !isClosing(netChange))]
 }
 
 const updateTexts = new Map<string, string>()
@@ -228,8 +229,8 @@ from (select count(*) as rows from met) counted
 where counted.rows <> $2`
 }
 
-function removals(namespace: string, nets: readonly Net[]): Query[] {
-  return byTable(nets).map(([table, gone]) => {
+function removals(namespace: string, netChanges: readonly NetChange[]): Query[] {
+  return byTable(netChanges).map(([table, gone]) => {
     const guards = table.asRead
     const types = guards.map((field, index) => `$${index + 3}::${typeOf(table, field)}[]`)
     const names = guards.map((field) => `old_${columnOf(field)}`)
@@ -243,8 +244,8 @@ where ${isAsRead(table)}`),
   })
 }
 
-function insertions(namespace: string, nets: readonly Net[]): Query[] {
-  return byTable(nets).map(([table, fresh]) => {
+function insertions(namespace: string, netChanges: readonly NetChange[]): Query[] {
+  return byTable(netChanges).map(([table, fresh]) => {
     const columns = table.fields.map((field) => columnName(columnOf(field))).join(', ')
     const types = table.fields.map((field, index) => `$${index + 2}::${typeOf(table, field)}[]`)
     return {
@@ -254,25 +255,32 @@ function insertions(namespace: string, nets: readonly Net[]): Query[] {
   })
 }
 
-function byTable(nets: readonly Net[]): [Schema, Net[]][] {
-  const groups = new Map<Schema, Net[]>()
-  for (const net of nets) {
-    const table = schema[net.table]
-    groups.set(table, [...(groups.get(table) ?? []), net])
+function byTable(netChanges: readonly NetChange[]): [Schema, NetChange[]][] {
+  const groups = new Map<Schema, NetChange[]>()
+  for (const netChange of netChanges) {
+    const table = schema[netChange.table]
+    groups.set(table, [...(groups.get(table) ?? []), netChange])
   }
   return [...groups]
 }
 
-function valuesOf(table: Schema, field: string, nets: readonly Net[], side: 'before' | 'after'): Buffer {
+function valuesOf(
+  table: Schema,
+  field: string,
+  netChanges: readonly NetChange[],
+  side: 'before' | 'after',
+): Buffer {
   const kind = table.kindOf[field] as Kind
-  const values = nets.map((net) => encode(kind, (net[side] as Record<string, unknown>)[field]))
+  const values = netChanges.map((netChange) =>
+    encode(kind, (netChange[side] as Record<string, unknown>)[field]),
+  )
   return kind === 'integer' ? bigints(values as (number | null)[]) : texts(values as (string | null)[])
 }
 
-function blockers(namespace: string, nets: readonly Net[]): Query[] {
+function blockers(namespace: string, netChanges: readonly NetChange[]): Query[] {
   const gone: [string[], string[]] = [[], []]
   const fresh: [string[], string[]] = [[], []]
-  for (const { table, before, after } of nets) {
+  for (const { table, before, after } of netChanges) {
     if (table !== 'item') continue
     const old = (before as Item | null)?.waitingFor ?? []
     const now = (after as Item | null)?.waitingFor ?? []
@@ -318,8 +326,8 @@ const insertWords = `insert into holdfast.ready_word (namespace, field, value, p
 select $1, v.* from unnest(${wordTypes}) as v
 on conflict do nothing`
 
-function words(namespace: string, nets: readonly Net[]): Query[] {
-  const changes = nets
+function words(namespace: string, netChanges: readonly NetChange[]): Query[] {
+  const changes = netChanges
     .filter(({ table }) => table === 'item')
     .map(({ before, after }) => changedWords(before as Item | null, after as Item | null))
   return [
@@ -355,14 +363,14 @@ const raiseStateFloor = `insert into holdfast.state_floor as f (namespace, versi
 values ($1, $2)
 on conflict (namespace) do update set version = greatest(f.version, excluded.version)`
 
-function stateFloor(namespace: string, nets: readonly Net[]): Query[] {
-  return nets
+function stateFloor(namespace: string, netChanges: readonly NetChange[]): Query[] {
+  return netChanges
     .filter(({ table }) => table === 'stateFloor')
     .map(({ after }) => ({ text: raiseStateFloor, values: [namespace, (after as StateFloor).version] }))
 }
 
 /** Only what can come back under the same name needs it: locks, and items with a key. */
-function tokenFloor(namespace: string, removed: readonly Net[], bucket: number): Query[] {
+function tokenFloor(namespace: string, removed: readonly NetChange[], bucket: number): Query[] {
   const tokens = removed.flatMap(({ table, before }) => {
     if (table !== 'lock' && table !== 'item') return []
     const row = before as Lock | Item
@@ -381,7 +389,7 @@ function unsealing(namespace: string, { through, count }: SealedEvents): Query {
 
 /** Numbered by the transaction first: a reader that goes no further than the oldest open one misses nothing. */
 const record = `insert into holdfast.event (namespace, seq, at, kind, subject, id, queue, version, agent, token, change, detail)
-select $1, (pg_current_xact_id()::text::bigint + coalesce((select m.value::bigint from holdfast.meta m where m.key = 'event_base'), 0)) * ${eventsMax} + v.number, $12, v.kind, v.subject, v.id, v.queue, v.version, v.agent, v.token, v.change, v.detail
+select $1, (pg_current_xact_id()::text::bigint + coalesce((select m.value::bigint from holdfast.meta m where m.key = 'event_base'), 0)) * ${maxEvents} + v.number, $12, v.kind, v.subject, v.id, v.queue, v.version, v.agent, v.token, v.change, v.detail
 from unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::text[])
 as v(number, kind, subject, id, queue, version, agent, token, change, detail)`
 

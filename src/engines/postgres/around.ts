@@ -5,15 +5,15 @@
  */
 import { endedDelays, isDueIn, lapsedLeases } from './due.ts'
 import { texts } from './parameter.ts'
-import type { Place, Query, Row } from './plan.ts'
+import type { PlanScope, Query, Row } from './plan.ts'
 
-export type AroundPlace = Pick<Place, 'namespace' | 'manualGraceMs'>
+export type AroundScope = Pick<PlanScope, 'namespace' | 'manualGraceMs'>
 
 export interface AroundWanted {
   /** It is going to write, and must not where the store has moved. */
   readonly writes: boolean
   /** It claims: what has lapsed or is due goes first. */
-  readonly looksAhead: boolean
+  readonly checksLapsed: boolean
   /** Items for which others may wait. */
   readonly ids: readonly string[]
 }
@@ -35,25 +35,25 @@ const blockers =
 const moved = "(select holdfast.moved(m.value) from holdfast.meta m where m.key = 'moved')"
 
 export function aroundQuery(
-  { namespace, manualGraceMs }: AroundPlace,
-  { writes, looksAhead, ids }: AroundWanted,
+  { namespace, manualGraceMs }: AroundScope,
+  { writes, checksLapsed, ids }: AroundWanted,
 ): Query {
   const hasIds = ids.length > 0
-  const values = looksAhead || hasIds ? [namespace] : []
+  const values = checksLapsed || hasIds ? [namespace] : []
   return {
-    text: textFor(writes, looksAhead, hasIds, manualGraceMs),
+    text: textFor(writes, checksLapsed, hasIds, manualGraceMs),
     values: hasIds ? [namespace, texts(ids)] : values,
   }
 }
 
 const known = new Map<string, string>()
 
-function textFor(writes: boolean, looksAhead: boolean, hasIds: boolean, graceMs: number): string {
-  const key = `${writes} ${looksAhead} ${hasIds} ${graceMs}`
+function textFor(writes: boolean, checksLapsed: boolean, hasIds: boolean, graceMs: number): string {
+  const key = `${writes} ${checksLapsed} ${hasIds} ${graceMs}`
   const text =
     known.get(key) ??
     `select holdfast.now_ms(), holdfast.wall_ms(),
-${looksAhead ? `${isLapsed(graceMs)} or ${isDue}` : 'false'},
+${checksLapsed ? `${isLapsed(graceMs)} or ${isDue}` : 'false'},
 ${hasIds ? blockers : 'null'},
 ${writes ? moved : 'null'}`
   known.set(key, text)
@@ -69,11 +69,11 @@ export function readAround(row: Row | undefined): Around {
 }
 
 /** Whether something has lapsed by now. */
-export function lapsedQuery({ namespace, manualGraceMs }: AroundPlace): Query {
+export function lapsedQuery({ namespace, manualGraceMs }: AroundScope): Query {
   return { text: `select ${isLapsed(manualGraceMs)}`, values: [namespace] }
 }
 
 /** Whether something has lapsed or is due by now. */
-export function staleQuery({ namespace, manualGraceMs }: AroundPlace): Query {
+export function staleQuery({ namespace, manualGraceMs }: AroundScope): Query {
   return { text: `select ${isLapsed(manualGraceMs)} or ${isDue}`, values: [namespace] }
 }

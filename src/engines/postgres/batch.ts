@@ -12,17 +12,17 @@ import { decide } from '../../operations/decide.ts'
 import { leavesWaiting } from '../cascade.ts'
 import type { Change, Command, Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { rowWithoutDamage } from '../row.ts'
-import { Again } from './again.ts'
-import { applying, type EventRow, eventsMax, tellEvents } from './apply.ts'
+import { applying, type EventRow, maxEvents, tellEvents } from './apply.ts'
 import { type Around, type AroundWanted, aroundQuery, lapsedQuery, readAround, staleQuery } from './around.ts'
 import { isLockedOut } from './classify.ts'
-import type { LinePlaces } from './line-places.ts'
+import type { LineStarts } from './line-starts.ts'
 import { planFor } from './load.ts'
 import { namedItems } from './named-items.ts'
 import { HeldNames, lockNumber, type NameLock, namesOf, taking, trying, tryNames } from './names.ts'
 import { type AskedQuery, distinct, type Need } from './need.ts'
-import { type LineWant, NoSuchId, type Place, type Plan, type Query, type Row } from './plan.ts'
+import { type LineWant, NoSuchId, type Plan, type PlanScope, type Query, type Row } from './plan.ts'
 import { counting, waits, withoutWaiting } from './query.ts'
+import { RetryBatch } from './retry-batch.ts'
 import { decodeReadable } from './rows.ts'
 import { begin, beginSnapshot } from './settings.ts'
 import { decode, tables } from './tables.ts'
@@ -30,7 +30,7 @@ import type { Waiting } from './waiting-line.ts'
 import { WorkingSet } from './working-set.ts'
 
 /** Where a batch runs. */
-export interface BatchPlace {
+export interface BatchScope {
   readonly namespace: string
   readonly schema: string
   readonly lane: string
@@ -38,15 +38,15 @@ export interface BatchPlace {
   /** Which row of the token floor this connection raises. */
   readonly bucket: number
   /** Look for lapsed leases and ended delays before claims. */
-  readonly looksAhead: boolean
+  readonly checksLapsed: boolean
   /** A look was made a moment ago: it is made again only if there is too little to claim. */
-  readonly owesLook: boolean
+  readonly checksLapsedIfShort: boolean
   /** Whether claims give back what has lapsed. */
   readonly healsLapsed: boolean
   /** Damaged items were met: lines are searched without them. */
   readonly avoidsDamaged: boolean
   /** Where lines are searched from; null: from their heads. */
-  readonly linePlaces: LinePlaces | null
+  readonly lineStarts: LineStarts | null
   /** Others have been at work on what could be claimed for long enough: it counts as theirs. */
   readonly acceptsShort: boolean
   /** Leases are not judged by the clock now. */
@@ -101,12 +101,12 @@ interface Line {
   got: number
 }
 
-const onlyTime: AroundWanted = { writes: false, looksAhead: false, ids: [] }
+const onlyTime: AroundWanted = { writes: false, checksLapsed: false, ids: [] }
 const nothing: Plan = { queries: [], read: () => null }
 const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
 const snapshot: Query = { text: beginSnapshot, values: [] }
-const seenYoungerMax = 10_000
+const maxSeenYounger = 10_000
 /** For the session: a transaction that is rolled back would take them back. */
 const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
 const expectBranch = 'select holdfast.expect_branch($1)'
@@ -114,10 +114,10 @@ const enter = `insert into holdfast.lane as l (id, batch, at, namespace, instanc
 values ($1, $2, holdfast.wall_ms(), $3, $4)
 on conflict (id) do update set batch = excluded.batch, at = excluded.at,
   namespace = coalesce(excluded.namespace, l.namespace), instance = coalesce(excluded.instance, l.instance)`
-const stale = () => new Again('leases have lapsed or delays ended', { heals: true })
+const stale = () => new RetryBatch('leases have lapsed or delays ended', { heals: true })
 
 export class Batch {
-  readonly #place: BatchPlace
+  readonly #scope: BatchScope
   readonly #batch: readonly Waiting[]
   readonly #set = new WorkingSet()
   readonly #answers: (readonly [Waiting, Answer])[] = []
@@ -134,14 +134,14 @@ export class Batch {
   #clock = { now: 0, wall: 0 }
   readonly #rung = new Set<number>()
   readonly #cascading: Command[] = []
-  #looksWide = false
+  #alsoSearchesKeys = false
   /** Whether names that were asked for later were free. */
   #hasNames = true
   #isClosed = false
   #isReading = false
 
-  constructor(place: BatchPlace, batch: readonly Waiting[]) {
-    this.#place = place
+  constructor(scope: BatchScope, batch: readonly Waiting[]) {
+    this.#scope = scope
     this.#batch = batch
   }
 
@@ -151,12 +151,12 @@ export class Batch {
     await this.#load(members)
     const asking: [Member, readonly Need[]][] = []
     for (const member of inTurn(members)) {
-      if (this.#isClosed || this.#isBehind(member) || this.#events.length > eventsMax / 2)
+      if (this.#isClosed || this.#isBehind(member) || this.#events.length > maxEvents / 2)
         this.#left.add(member.waiting)
       else this.#advance(member, member.needs, asking)
     }
     if (asking.length > 0) await this.#answerAsking(asking)
-    if (this.#looksWide) throw new Again('what looked like an id is none')
+    if (this.#alsoSearchesKeys) throw new RetryBatch('what looked like an id is none')
     await this.#assertNotShort()
     return this.#done()
   }
@@ -166,37 +166,37 @@ export class Batch {
    * they take, or be giving back what has lapsed.
    */
   async #assertNotShort(): Promise<void> {
-    const { acceptsShort, avoidsDamaged, isDoubtful, owesLook } = this.#place
+    const { acceptsShort, avoidsDamaged, isDoubtful, checksLapsedIfShort } = this.#scope
     const short = [...this.#lines.values()].filter(({ limit, got }) => got < limit)
     if (short.length === 0 || acceptsShort) return
     const counts = short.map(({ want, limit }) => counting(want.query(limit, null, avoidsDamaged)))
-    const look = owesLook ? staleQuery(this.#place) : lapsedQuery(this.#place)
-    const [ahead = [], ...counted] = await this.#place.send([look, ...counts])
+    const look = checksLapsedIfShort ? staleQuery(this.#scope) : lapsedQuery(this.#scope)
+    const [ahead = [], ...counted] = await this.#scope.send([look, ...counts])
     const isStale = ahead[0]?.[0] === true
-    if (isStale && owesLook) throw stale()
-    const isHealing = isStale && !isDoubtful && this.#place.healsLapsed
+    if (isStale && checksLapsedIfShort) throw stale()
+    const isHealing = isStale && !isDoubtful && this.#scope.healsLapsed
     const isTaken = short.some(({ got }, index) => Number(counted[index]?.[0]?.[0]) > got)
-    if (isHealing || isTaken) throw new Again('others are at work on the line', { isShort: true })
+    if (isHealing || isTaken) throw new RetryBatch('others are at work on the line', { isShort: true })
   }
 
   /**
    * Answers reads from one snapshot, in one round trip where no command asks for more. What a transaction that is still
    * open holds back is left, to be read again a moment later: so many times.
    */
-  async read(readsMax: number): Promise<Done> {
+  async read(maxReads: number): Promise<Done> {
     this.#isReading = true
     const members = this.#batch.map((waiting) => this.#begin(waiting, false))
     const first = members.flatMap(({ needs }) => needs)
     const items = this.#itemQueries(first)
     // One statement is a snapshot by itself; behind a pooler it needs a transaction all the same.
-    const isSnapshot = this.#place.isPooled || items.length + distinct(first).length > 1
+    const isSnapshot = this.#scope.isPooled || items.length + distinct(first).length > 1
     const opening = isSnapshot ? [snapshot, ...this.#expectingBranch()] : []
     await this.#sendAll([...this.#movedTimes(), ...opening, ...items], first)
-    this.#place.noteClock(this.#clock)
+    this.#scope.noteClock(this.#clock)
     const asking: [Member, readonly Need[]][] = []
     for (const member of members) {
       const isPartial = member.needs.some(({ plan, answers }) => plan.isPartial?.(answers))
-      if (isPartial && member.waiting.reads < readsMax) this.#left.add(member.waiting)
+      if (isPartial && member.waiting.reads < maxReads) this.#left.add(member.waiting)
       else this.#advance(member, member.needs, asking)
     }
     if (asking.length > 0) {
@@ -205,7 +205,7 @@ export class Batch {
       for (const [member, more] of asking) this.#advance(member, more, [])
     }
     // Nothing depends on how a read ends.
-    if (isSnapshot) this.#place.commit([]).catch(() => {})
+    if (isSnapshot) this.#scope.commit([]).catch(() => {})
     return this.#done()
   }
 
@@ -222,7 +222,7 @@ export class Batch {
   }
 
   #begin(waiting: Waiting, locks: boolean): Member {
-    const { isDoubtful, manualGraceMs, outage } = this.#place
+    const { isDoubtful, manualGraceMs, outage } = this.#scope
     const steps = decide(waiting.prepared, () => ({
       ...this.#clock,
       isDoubtful,
@@ -234,14 +234,14 @@ export class Batch {
     return { waiting, steps, needs }
   }
 
-  #planAll(needs: Needs, locks: boolean, { looksWide }: Waiting): Need[] {
-    const { namespace, isDoubtful, manualGraceMs } = this.#place
-    const place: Place = { namespace, locks, looksWide, isDoubtful, manualGraceMs }
+  #planAll(needs: Needs, locks: boolean, { alsoSearchesKeys }: Waiting): Need[] {
+    const { namespace, isDoubtful, manualGraceMs } = this.#scope
+    const scope: PlanScope = { namespace, locks, alsoSearchesKeys, isDoubtful, manualGraceMs }
     const planned: Need[] = []
     for (const field in needs) {
       const selector = needs[field] as Selector | null
       const isNothing = selector === null || this.#isUndecidable(selector)
-      const plan = isNothing ? emptyPlan(selector) : planFor(selector, place)
+      const plan = isNothing ? emptyPlan(selector) : planFor(selector, scope)
       planned.push({ field, selector, plan, answers: [] })
     }
     return planned
@@ -249,12 +249,12 @@ export class Batch {
 
   /** While the clocks disagree nothing counts as lapsed. */
   #isUndecidable({ select }: Selector): boolean {
-    return this.#place.isDoubtful && lapsing.has(select)
+    return this.#scope.isDoubtful && lapsing.has(select)
   }
 
   async #load(members: readonly Member[]): Promise<void> {
     const needs = members.flatMap((member) => member.needs)
-    const { looksAhead } = this.#place
+    const { checksLapsed } = this.#scope
     const ids = [...new Set(needs.flatMap(({ plan }) => plan.items?.ids ?? []))]
     const opening = [
       ...this.#movedTimes(),
@@ -263,11 +263,11 @@ export class Batch {
       ...this.#entering(members),
       ...this.#itemQueries(needs),
     ]
-    const { isStale, blockers } = await this.#sendAll(opening, needs, { writes: true, looksAhead, ids })
+    const { isStale, blockers } = await this.#sendAll(opening, needs, { writes: true, checksLapsed, ids })
     // A wait for others took its time where only a test can say how much.
-    if (this.#place.hasMoved()) throw new Again('time was moved meanwhile')
+    if (this.#scope.hasMoved()) throw new RetryBatch('time was moved meanwhile')
     // Before anything is decided by it, and at once: a commit may take long, and the clock would seem to be behind.
-    if (this.#place.noteClock(this.#clock)) throw new Again('the clock of the server is in doubt')
+    if (this.#scope.noteClock(this.#clock)) throw new RetryBatch('the clock of the server is in doubt')
     if (isStale) throw stale()
     this.#blocking = { asked: new Set(ids), found: new Set(blockers) }
   }
@@ -295,11 +295,11 @@ export class Batch {
     }
     for (const line of this.#linesOf(needs)) this.#search(line, send)
     // Last: a clock that was read before others were waited for is late by the wait.
-    const found = await this.#place.send([...queries, aroundQuery(this.#place, wanted)])
+    const found = await this.#scope.send([...queries, aroundQuery(this.#scope, wanted)])
     const around = readAround(found.at(-1)?.[0])
     if (!this.#isReading) this.#assertOlder(queries, found)
     for (const [index, take] of takers.entries()) take(found[index] as Row[])
-    this.#clock = this.#place.times ?? around.clock
+    this.#clock = this.#scope.times ?? around.clock
     return around
   }
 
@@ -309,15 +309,15 @@ export class Batch {
    * row is so old that the numbers have come round. Reads write no events.
    */
   #assertOlder(queries: readonly Query[], found: readonly (readonly Row[])[]): void {
-    const { seenYounger } = this.#place
+    const { seenYounger } = this.#scope
     const writers = queries.flatMap(({ youngerAt }, index) =>
       youngerAt === undefined ? [] : (found[index] ?? []).flatMap((row) => writersIn(row[youngerAt])),
     )
     const unseen = writers.filter((writer) => !seenYounger.has(writer))
     if (unseen.length === 0) return
-    if (seenYounger.size > seenYoungerMax) seenYounger.clear()
+    if (seenYounger.size > maxSeenYounger) seenYounger.clear()
     for (const writer of unseen) seenYounger.add(writer)
-    throw new Again('a row was written by a younger transaction')
+    throw new RetryBatch('a row was written by a younger transaction')
   }
 
   #takeOpening(query: Query, rows: readonly Row[]): void {
@@ -333,14 +333,14 @@ export class Batch {
   }
 
   #search(line: Line, send: (query: Query, take: (rows: Row[]) => void) => void): void {
-    const { namespace, linePlaces, avoidsDamaged } = this.#place
+    const { namespace, lineStarts, avoidsDamaged } = this.#scope
     const { want, limit } = line
     const name = `${namespace}\n${want.line}`
-    const from = linePlaces?.of(name) ?? null
-    const age = linePlaces?.age ?? 0
+    const from = lineStarts?.of(name) ?? null
+    const age = lineStarts?.age ?? 0
     send(want.query(limit, from, avoidsDamaged), (rows) => {
       const [first] = this.#takeLine(line, rows)
-      if (first) linePlaces?.note(name, first, age)
+      if (first) lineStarts?.note(name, first, age)
     })
   }
 
@@ -348,20 +348,20 @@ export class Batch {
     line.got = rows.length
     const items = decodeReadable<Item>(tables.item, rows)
     // Those behind the damaged one would not be seen.
-    if (items.length < rows.length && !this.#place.avoidsDamaged)
-      throw new Again('a damaged item stands in line', { avoidsDamaged: true })
+    if (items.length < rows.length && !this.#scope.avoidsDamaged)
+      throw new RetryBatch('a damaged item stands in line', { avoidsDamaged: true })
     this.#set.load(items)
     return items
   }
 
   #movedTimes(): Query[] {
-    const moved = this.#place.times
+    const moved = this.#scope.times
     return moved ? [{ text: moveTimes, values: [String(moved.now), String(moved.wall)] }] : []
   }
 
   /** A connection of our own leads to the server it was opened to. */
   #expectingBranch(): Query[] {
-    const { isPooled, branch } = this.#place
+    const { isPooled, branch } = this.#scope
     return isPooled ? [{ text: expectBranch, values: [branch] }] : []
   }
 
@@ -378,7 +378,7 @@ export class Batch {
     }
     const locks = this.#names.lacking({ alone, shared })
     this.#names.note(locks, alone)
-    const { lane, batch, namespace } = this.#place
+    const { lane, batch, namespace } = this.#scope
     const instance =
       members.map(({ waiting }) => waiting.prepared.command.caller.instance).find(Boolean) ?? null
     const values = [lane, batch, instance === null ? null : namespace, instance]
@@ -387,7 +387,7 @@ export class Batch {
 
   /** In the order in which everybody takes them. */
   #numbered(locks: readonly NameLock[]): NameLock[] {
-    const { schema, namespace } = this.#place
+    const { schema, namespace } = this.#scope
     const numbers = new Map(
       [...locks]
         // Should two names have one number, whoever wants it alone counts.
@@ -402,7 +402,7 @@ export class Batch {
     if (wanted.length === 0) return []
     const locks = this.#batch.some(({ prepared }) => prepared.operation.effect !== 'read')
     const query = namedItems(
-      { namespace: this.#place.namespace, locks },
+      { namespace: this.#scope.namespace, locks },
       {
         ids: wanted.flatMap(({ ids = [] }) => ids),
         keys: wanted.flatMap(({ keys = [] }) => keys),
@@ -447,8 +447,8 @@ export class Batch {
       asking.push([member, this.#planAll(step.value, locks, waiting)])
     } catch (error) {
       if (error instanceof NoSuchId) {
-        waiting.looksWide = true
-        this.#looksWide = true
+        waiting.alsoSearchesKeys = true
+        this.#alsoSearchesKeys = true
         return
       }
       if (!isHoldfastError(error)) throw error
@@ -495,7 +495,7 @@ export class Batch {
     const missing = names.filter((name) => !this.#names.isAlone(name))
     if (missing.length === 0) return
     for (const name of missing) waiting.moreNames.add(name)
-    throw new Again('a name must be held alone')
+    throw new RetryBatch('a name must be held alone')
   }
 
   /** The second load. Nothing may wait here: others may wait for what this batch holds. */
@@ -511,36 +511,37 @@ export class Batch {
     const opening = [...trying(this.#numbered(locks)), ...this.#itemQueries(needs, { nowait: true })]
     const clock = this.#clock
     await this.#sendAll(opening, needs).catch((error: unknown) => {
-      throw isLockedOut(error) ? new Again('a row that was asked for later is held by another') : error
+      throw isLockedOut(error) ? new RetryBatch('a row that was asked for later is held by another') : error
     })
     if (!this.#hasNames) {
       for (const [{ waiting }, more] of asking)
         for (const name of more.flatMap(({ plan }) => plan.names ?? [])) waiting.moreNames.add(name)
-      throw new Again('a name that was asked for later is held by another')
+      throw new RetryBatch('a name that was asked for later is held by another')
     }
     this.#names.note(locks, missing)
     // Later than the first reading: nothing was decided on what lies between.
     this.#clock = clock
     for (const [member, more] of asking) {
-      if (this.#isBehind(member, more)) throw new Again('a command needs what another of the batch changed')
+      if (this.#isBehind(member, more))
+        throw new RetryBatch('a command needs what another of the batch changed')
       this.#advance(member, more, [])
     }
   }
 
   /** Writes and commits. Throws when the transaction was rolled back; nothing is known when the connection was lost. */
   async apply(): Promise<void> {
-    const { namespace, bucket, reached } = this.#place
+    const { namespace, bucket, reached } = this.#scope
     reached('transaction.begun')
     const { wall } = this.#clock
-    const queries = applying(namespace, this.#set.nets, this.#sealed, this.#events, { bucket, wall })
+    const queries = applying(namespace, this.#set.netChanges, this.#sealed, this.#events, { bucket, wall })
     reached('transaction.applied')
-    if (!(await this.#place.commit(queries))) throw new Again('the server rolled back')
+    if (!(await this.#scope.commit(queries))) throw new RetryBatch('the server rolled back')
   }
 }
 
 /** For a process, which may hold one: two of its handles that each see none held would take one each. */
 function takesSuspect({ table, before, after }: Change): boolean {
-  return table === 'item' && before?.standing === 'suspect' && after?.instance != null
+  return table === 'item' && before?.phase === 'suspect' && after?.instance != null
 }
 
 /**

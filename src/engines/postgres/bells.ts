@@ -3,7 +3,7 @@
  * milliseconds, in a transaction of its own (inside a batch it would halve the rate). One channel for all: a LISTEN for
  * each thing would be a round trip before every wait. A hint only; polling is the truth.
  */
-import { bellsMax, isOfThings } from '../../domain/bell.ts'
+import { isOfThings, maxBells } from '../../domain/bell.ts'
 import type { Environment } from '../../environment.ts'
 import { BellListeners } from '../bell-listeners.ts'
 import { Hearing } from '../hearing.ts'
@@ -108,5 +108,5 @@ export class Bells {
 
 /** Anybody who may use the database can send on a channel. */
 function isBell(number: number): boolean {
-  return Number.isInteger(number) && number >= 0 && number < bellsMax
+  return Number.isInteger(number) && number >= 0 && number < maxBells
 }

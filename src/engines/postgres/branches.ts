@@ -14,7 +14,7 @@ export class Branches {
   /** Since when servers were refused and no other answered, monotonic ms. */
   #refusedSince: number | null = null
   /** What was logged since the branch was last changed: a search goes on for long. */
-  readonly #told = new Set<string>()
+  readonly #reported = new Set<string>()
 
   constructor(used: MarkedBranch, { environment, log }: Pick<EngineOptions, 'environment' | 'log'>) {
     this.#used = used
@@ -51,8 +51,8 @@ export class Branches {
   }
 
   #tell(level: 'warn' | 'error', which: string, facts: { timeline: number; known: number }): void {
-    if (this.#told.has(which)) return
-    this.#told.add(which)
+    if (this.#reported.has(which)) return
+    this.#reported.add(which)
     this.#log(level, 'store.branch_refused', facts)
   }
 
@@ -69,7 +69,7 @@ export class Branches {
     this.#used = branch
     this.answered()
     if (branch.mark === mark) return false
-    this.#told.clear()
+    this.#reported.clear()
     return true
   }
 }

@@ -59,7 +59,7 @@ export type Bundler = new (parts: readonly Part[], options: BundleOptions) => Bu
  * slow link a long one takes longer, so a short one goes before it, which ends the count. Only where it must be: a
  * process that is frozen while it sends keeps what it has locked.
  */
-const unheardMax = 2 ** 21
+const maxUnheard = 2 ** 21
 
 function bytesOf(parts: readonly Part[]): number {
   let bytes = 0
@@ -90,7 +90,7 @@ export function bundlerOf(Query: DriverQuery): Bundler {
     submit(wire: Wire): null {
       wire.stream.cork()
       try {
-        if (bytesOf(this.#parts) > unheardMax) wire.flush()
+        if (bytesOf(this.#parts) > maxUnheard) wire.flush()
         for (const part of this.#parts) this.#write(wire, part)
         wire.sync()
       } finally {

@@ -100,8 +100,8 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
       })
     case '53300':
       return new HoldfastError('STORE_UNAVAILABLE', {
-        what: `${location} takes no more connections; nothing was changed`,
-        next: 'raise max_connections, or put PgBouncer between',
+        what: `${location} has no free connections; nothing was changed`,
+        next: 'raise max_connections, or put PgBouncer in between',
         facts,
         cause,
       })
@@ -111,7 +111,7 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
     case '28P01':
     case '28000':
       return new HoldfastError('STORE_UNFIT', {
-        what: `${location} lets nobody in by this URL: ${(error as Error).message}`,
+        what: `${location} refused the credentials of this URL: ${(error as Error).message}`,
         next: 'check user, password and sslmode',
         facts,
         cause,
@@ -144,7 +144,7 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
 /** The URL has to tell of it: what is set or prepared in a session would be met by whoever gets it next. */
 export function poolerBetween(location: string, cause?: unknown): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
-    what: `${location} leads through a pooler, which lends its sessions to others in between; nothing was changed`,
+    what: `${location} leads through a pooler, which shares its sessions with others; nothing was changed`,
     next: 'add wake=off&prepare=false to the URL (wake=off alone for PgBouncer 1.21 and newer), or wake=… with the URL of the server itself instead of off',
     facts: { location },
     cause,
@@ -160,7 +160,7 @@ function isUntrusted(error: unknown): error is Error {
 
 function untrusted(location: string, cause: Error): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
-    what: `the server at ${location} does not prove who it is: ${cause.message}`,
+    what: `the server at ${location} could not prove its identity: ${cause.message}`,
     next: 'check the host and sslmode; NODE_EXTRA_CA_CERTS names a file with further authorities to trust',
     facts: { location },
     cause,
@@ -197,7 +197,7 @@ export function inDoubt(location: string, cause: unknown): HoldfastError {
     : `${location} was lost during a commit: whether the change was made is not known`
   return new HoldfastError('STORE_UNAVAILABLE', {
     what,
-    next: 'look before you repeat it, or repeat it under the same idempotency key',
+    next: 'check before you repeat it, or repeat it under the same idempotency key',
     facts: { location, inDoubt: true, ...(isUnconfirmed ? { synchronousStandbys: cause.standbys } : {}) },
     cause,
   })

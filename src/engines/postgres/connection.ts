@@ -208,7 +208,7 @@ export class Connection {
       const bundles = this.#bundle(queries)
       const answered = await allOf(bundles.map((each) => this.#submit(each)))
       return bundles.flatMap((parts, index) =>
-        (answered[index] as readonly Answered[]).filter((_, place) => parts[place]?.isAsked),
+        (answered[index] as readonly Answered[]).filter((_, index) => parts[index]?.isAsked),
       )
     })
   }

@@ -18,7 +18,7 @@ export function lapsedLeases(graceMs: number): readonly DueSource[] {
   return [
     {
       table: 'item',
-      rows: "t.standing = 'held'",
+      rows: "t.phase = 'held'",
       isDue: `coalesce(t.expires_at, 0) < ${now} ${unspared(graceMs, 'coalesce(t.expires_at, 0)')} ${readableItem}`,
       order: 'coalesce(t.expires_at, 0)',
     },

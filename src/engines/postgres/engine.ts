@@ -5,7 +5,7 @@
 import { type Environment, settlesWithin } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { type Prepared, prepare } from '../../operations/decide.ts'
-import { chanceFor } from '../../operations/table.ts'
+import { entropyFor } from '../../operations/table.ts'
 import { Cascades } from '../cascade.ts'
 import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
@@ -15,9 +15,9 @@ import { classify, openAgain, unavailable } from './classify.ts'
 import { movedOffset, ServerClock } from './clock.ts'
 import { ClockMark } from './clock-mark.ts'
 import type { Connection } from './connection.ts'
-import { askTold } from './event-base.ts'
+import { askNewestEvent } from './event-base.ts'
 import { Lane, type LaneLoss, type LaneOptions } from './lane.ts'
-import { LinePlaces } from './line-places.ts'
+import { LineStarts } from './line-starts.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore, settleManualGrace } from './marks.ts'
 import { migrate, type Run, schemaVersion } from './migrate.ts'
@@ -159,7 +159,7 @@ export class PostgresEngine implements Engine {
   /** The server on which a loss was found last. */
   #lossToldOn: string | null = null
   /** How far readers of this process may have been told of events: the transaction, plus base. */
-  #told = 0
+  #newestSeq = 0
   #status: StoreStatus | null = null
   #cancelLook: () => void = () => {}
   #closed = false
@@ -184,14 +184,14 @@ export class PostgresEngine implements Engine {
     this.#clockMark = offset === null ? this.#makeClockMark(options) : null
     this.#branches = new Branches(branch, options)
     if (branch.isRecent) this.#clock.doubt(`the server is on timeline ${branch.timeline} since a moment ago`)
-    const linePlaces = new LinePlaces(options.environment)
-    const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'looksAhead'> = {
+    const lineStarts = new LineStarts(options.environment)
+    const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'checksLapsed'> = {
       address,
       environment: options.environment,
       session: sessionOf(options),
       promotesOnly: !options.recoverOnClaim,
       manualGraceMs,
-      linePlaces,
+      lineStarts,
       renewals: this.#renewals,
       onRenewalsLeft: () => this.#wakeLanes(),
       onRecovered: options.onRecovered,
@@ -209,13 +209,13 @@ export class PostgresEngine implements Engine {
     }
     this.#batches = new Lane(first, {
       ...shared,
-      looksAhead: true,
+      checksLapsed: true,
       staysConnected: false,
       connect: (search) => this.#connect(search),
     })
     this.#side = new Lane(second, {
       ...shared,
-      looksAhead: false,
+      checksLapsed: false,
       staysConnected: true,
       connect: async (search) => {
         const connection = await this.#connect(search)
@@ -231,9 +231,9 @@ export class PostgresEngine implements Engine {
     })
     this.#bells = new Bells(options.environment, address, {
       // The last rings go where the last commits went.
-      send: (query) => (this.#closed ? this.#batches : this.#side).sendAside(query),
+      send: (query) => (this.#closed ? this.#batches : this.#side).sendBetweenBatches(query),
       // What others made ready may be before the places that are remembered here.
-      onOthers: () => linePlaces.forget(),
+      onOthers: () => lineStarts.forget(),
     })
   }
 
@@ -256,7 +256,7 @@ export class PostgresEngine implements Engine {
         this.#batches.register(),
         this.#side.register(),
         connection.send(askStandbys).then((rows) => this.#noteStandbys(rows)),
-        connection.send(askTold).then((rows) => this.#noteTold(rows)),
+        connection.send(askNewestEvent).then((rows) => this.#noteNewestEvent(rows)),
         this.#clockMark?.look(connection),
       ])
       this.#clockMark?.enter(connection)
@@ -311,7 +311,7 @@ export class PostgresEngine implements Engine {
     const { namespace, caller } = command
     this.#lastAsked = { namespace, caller }
     this.#refreshStandbys()
-    this.#clockMark?.refresh((query, read) => this.#side.sendAside(query, read))
+    this.#clockMark?.refresh((query, read) => this.#side.sendBetweenBatches(query, read))
     return this.#add(prepared)
   }
 
@@ -334,12 +334,12 @@ export class PostgresEngine implements Engine {
     const now = this.#environment.monotonic()
     if (now - this.#standbysAskedAt < standbysEveryMs) return
     this.#standbysAskedAt = now
-    this.#side.sendAside(askStandbys, (rows) => this.#noteStandbys(rows))
-    this.#side.sendAside(askTold, (rows) => this.#noteTold(rows))
+    this.#side.sendBetweenBatches(askStandbys, (rows) => this.#noteStandbys(rows))
+    this.#side.sendBetweenBatches(askNewestEvent, (rows) => this.#noteNewestEvent(rows))
   }
 
-  #noteTold([row]: readonly Row[]): void {
-    this.#told = Math.max(this.#told, Number(row?.[0] ?? 0))
+  #noteNewestEvent([row]: readonly Row[]): void {
+    this.#newestSeq = Math.max(this.#newestSeq, Number(row?.[0] ?? 0))
   }
 
   #noteStandbys([row]: readonly Row[]): void {
@@ -463,8 +463,8 @@ export class PostgresEngine implements Engine {
   #record(operation: string, input: object): void {
     if (this.#lastAsked === null || this.#closed) return
     const { namespace, caller } = this.#lastAsked
-    const chance = chanceFor(operation, input, this.#environment)
-    this.execute({ operation, input, namespace, caller, chance }).catch((error: unknown) =>
+    const entropy = entropyFor(operation, input, this.#environment)
+    this.execute({ operation, input, namespace, caller, entropy }).catch((error: unknown) =>
       this.#options.log('warn', 'store.warning', { what: `${operation} failed: ${error}` }),
     )
   }
@@ -473,7 +473,7 @@ export class PostgresEngine implements Engine {
     const { used } = this.#branches
     if (facts.mark === used.mark) return { ...facts, mark: used.mark, isRecent: false }
     const run = runOn(connection)
-    const [, look] = await Promise.all([run(begin), lookAtBranch(run, this.#told)])
+    const [, look] = await Promise.all([run(begin), lookAtBranch(run, this.#newestSeq)])
     const branch = await enterBranch(run, look, markFrom(this.#environment))
     if (branch.server !== facts.server) throw new Error('another server answered in its place')
     await run('commit')

@@ -4,7 +4,7 @@
  * told next comes after what was told.
  */
 import { HoldfastError } from '../../errors.ts'
-import { eventsMax } from './apply.ts'
+import { maxEvents } from './apply.ts'
 import type { Run } from './migrate.ts'
 import type { Query } from './plan.ts'
 
@@ -37,7 +37,7 @@ const branchStep = 2 ** 20
  */
 const stepPerMs = 16
 /** Two branches that are both entered later than that, 18 h, begin alike: no failover may use up the numbers. */
-const stepMaxMs = 2 ** 26
+const maxStepMs = 2 ** 26
 
 /** By an event, a batch, or the mark of another branch. */
 const selectHeardAt = `select greatest(
@@ -46,11 +46,11 @@ const selectHeardAt = `select greatest(
   (select max(t.seen_at) from holdfast.timeline t where t.mark <> $1)
 )`
 
-const selectStep = `select ${branchStep} + ${stepPerMs} * least(${stepMaxMs}, greatest(0, holdfast.wall_ms() - heard.at))
+const selectStep = `select ${branchStep} + ${stepPerMs} * least(${maxStepMs}, greatest(0, holdfast.wall_ms() - heard.at))
 from (${selectHeardAt}) as heard (at)`
 
 /** Numbers of events are numbers in JavaScript. */
-const transactionsMax = 2 ** 53 / eventsMax
+const maxTransactions = 2 ** 53 / maxEvents
 /** So many are left for processes that are running when the store is refused to new ones. */
 const transactionsKept = 2 ** 32
 
@@ -62,12 +62,12 @@ const transactionsKept = 2 ** 32
 const selectBase = `select known.base as base,
   greatest(
     known.base,
-    case when known.base is null or told.seq / ${eventsMax} - known.base >= x.next then told.seq / ${eventsMax} + 1 - x.oldest end,
+    case when known.base is null or newestSeq.seq / ${maxEvents} - known.base >= x.next then newestSeq.seq / ${maxEvents} + 1 - x.oldest end,
     known.base + $1::bigint,
     $2::bigint - x.oldest
   ) as wanted,
   x.next as next
-from (${selectNewest}) as told,
+from (${selectNewest}) as newestSeq,
 (select (select m.value::bigint from holdfast.meta m where m.key = 'event_base') as base) as known,
 (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as oldest, pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next) as x`
 
@@ -86,8 +86,8 @@ on conflict (key) do update set value = excluded.value`
 const lockLanes = 'lock table holdfast.lane in share row exclusive mode'
 
 /** Whether the base is too low where readers may have been told of events up to `told`: a transaction plus base. */
-export async function isBaseTooLow(run: Run, told: number | null): Promise<boolean> {
-  const [row] = await run(isTooLow, [0, told])
+export async function isBaseTooLow(run: Run, newestSeq: number | null): Promise<boolean> {
+  const [row] = await run(isTooLow, [0, newestSeq])
   assertNumbersLeft(Number(row?.[1]))
   return row?.[0] === true
 }
@@ -96,12 +96,12 @@ export async function isBaseTooLow(run: Run, told: number | null): Promise<boole
 export async function raiseBaseWith(
   { mark, enter }: { mark: string; enter: () => Promise<boolean> },
   run: Run,
-  told: number | null,
+  newestSeq: number | null,
 ): Promise<void> {
   await run(lockLanes)
   const isNewBranch = await enter()
   const [row] = isNewBranch ? await run(selectStep, [mark]) : []
-  await run(raise, [Number(row?.[0] ?? 0), told === null ? null : told + branchStep])
+  await run(raise, [Number(row?.[0] ?? 0), newestSeq === null ? null : newestSeq + branchStep])
 }
 
 /** After events were carried here. */
@@ -110,7 +110,7 @@ export async function raiseEventBase(run: Run): Promise<void> {
 }
 
 function assertNumbersLeft(transactions: number): void {
-  if (transactions <= transactionsMax - transactionsKept) return
+  if (transactions <= maxTransactions - transactionsKept) return
   throw new HoldfastError('STORE_UNFIT', {
     what: 'the numbers for events of this store are used up: they are counted by the transactions of its server, of which it has seen 2^40',
     next: 'begin a new store in another schema and move what is open there; its numbers begin at 1',
@@ -119,7 +119,7 @@ function assertNumbersLeft(transactions: number): void {
 }
 
 /** How far readers may have been told by now. */
-export const askTold: Query = {
+export const askNewestEvent: Query = {
   text: 'select pg_snapshot_xmax(pg_current_snapshot())::text::bigint + holdfast.event_base()',
   values: [],
 }

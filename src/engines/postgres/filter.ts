@@ -6,7 +6,7 @@ import type { Parameters } from './rows.ts'
 
 /** As many conditions as fields are asked for; the values are parameters. */
 export function filterText(filter: ItemFilter | null, parameters: Parameters): string {
-  const { labels, owner, ownerOrNone, host, hostOrNone, priorityMax, agent } = filter ?? {}
+  const { labels, owner, ownerOrNone, host, hostOrNone, maxPriority, agent } = filter ?? {}
   const conditions: string[] = []
   if (labels !== undefined) {
     conditions.push(...labels.map((label) => contains(JSON.stringify(label))))
@@ -21,8 +21,8 @@ export function filterText(filter: ItemFilter | null, parameters: Parameters): s
     // Most have none, and that needs no parsing.
     conditions.push(`(not ${contains('"host":"')} or ${isOwn})`)
   }
-  if (priorityMax !== undefined) conditions.push(`t.priority <= ${parameters.add(priorityMax)}`)
-  if (agent !== undefined) conditions.push(`t.standing = 'held' and t.agent = ${parameters.add(agent)}`)
+  if (maxPriority !== undefined) conditions.push(`t.priority <= ${parameters.add(maxPriority)}`)
+  if (agent !== undefined) conditions.push(`t.phase = 'held' and t.agent = ${parameters.add(agent)}`)
   return conditions.map((condition) => `and ${condition}`).join('\n')
 
   function equals(field: 'owner' | 'host', value: string | null): string[] {
@@ -39,7 +39,7 @@ export function filterText(filter: ItemFilter | null, parameters: Parameters): s
 const itsHost = "holdfast.json_field(t.data, 'host')"
 
 export function passes(item: Item, filter: ItemFilter): boolean {
-  const { labels, owner, ownerOrNone, host, hostOrNone, priorityMax, agent } = filter
+  const { labels, owner, ownerOrNone, host, hostOrNone, maxPriority, agent } = filter
   const own = wordsIn(item.data.labels)
   const itsOwner = wordIn(item.data.owner)
   const itsHost = wordIn(item.data.host)
@@ -49,7 +49,7 @@ export function passes(item: Item, filter: ItemFilter): boolean {
     (ownerOrNone === undefined || (itsOwner ?? ownerOrNone) === ownerOrNone) &&
     (host === undefined || itsHost === host) &&
     (hostOrNone === undefined || itsHost === null || itsHost === hostOrNone) &&
-    (priorityMax === undefined || item.priority <= priorityMax) &&
-    (agent === undefined || (item.standing === 'held' && item.agent === agent))
+    (maxPriority === undefined || item.priority <= maxPriority) &&
+    (agent === undefined || (item.phase === 'held' && item.agent === agent))
   )
 }

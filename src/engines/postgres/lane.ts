@@ -7,31 +7,31 @@ import type { Outage } from '../../domain/outage.ts'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { claimedQueues, type Prepared, prepare } from '../../operations/decide.ts'
-import type { RecoveryReport } from '../../operations/recovery.ts'
-import { chanceFor } from '../../operations/table.ts'
+import type { RecoveryReport } from '../../operations/recovery/recovery.ts'
+import { entropyFor } from '../../operations/table.ts'
 import type { Command } from '../engine.ts'
 import type { Address } from './address.ts'
-import { Again } from './again.ts'
-import { Batch, type BatchPlace, type Done } from './batch.ts'
+import { Batch, type BatchScope, type Done } from './batch.ts'
 import { classify, inDoubt, isContention, isDisconnect, isLockedOut, unavailable } from './classify.ts'
 import type { Connection } from './connection.ts'
 import { type FindOptions, FoundConnection } from './found-connection.ts'
 import { jittered } from './jitter.ts'
-import type { LinePlaces } from './line-places.ts'
+import type { LineStarts } from './line-starts.ts'
 import type { Query, Row } from './plan.ts'
+import { RetryBatch } from './retry-batch.ts'
 import type { SessionOptions } from './settings.ts'
-import { closeOrKeep } from './spare.ts'
+import { closeOrKeep } from './spare-connection.ts'
 import { askUnconfirmed, Unconfirmed } from './standbys.ts'
 import { isRead, type Waiting, WaitingLine, waitingFor } from './waiting-line.ts'
 import { ChangedTwice } from './working-set.ts'
 
 const contentionMs = { first: 1, max: 40 }
 /** So often reading a feed that an open transaction holds back is tried again, a moment later each time. */
-const readsMax = 20
+const maxReads = 20
 /** So often a claim comes back to rows that others have locked, a moment later each time. */
-const shortsMax = 8
+const maxShorts = 8
 /** Where time is moved by a test, waits are counted. */
-const attemptsMax = 200
+const maxAttempts = 200
 /** A batch that meets others so often is taken apart. */
 const attemptsTogether = 3
 const buckets = 64
@@ -62,12 +62,12 @@ const lanesKeptMs = 24 * 3_600_000
 
 export interface LaneOptions extends FindOptions {
   readonly address: Address
-  readonly looksAhead: boolean
+  readonly checksLapsed: boolean
   /** What keeps leases alive: whichever lane is free takes it. */
   readonly renewals: Waiting[]
   /** Nobody knows how long the batch takes that goes before them. */
   onRenewalsLeft(): void
-  readonly linePlaces: LinePlaces
+  readonly lineStarts: LineStarts
   readonly session: SessionOptions
   /** With healing before claims turned off, delays still end on time. */
   readonly promotesOnly: boolean
@@ -174,7 +174,7 @@ export class Lane {
   }
 
   /** Between two batches: inside one it would be part of that transaction, and change how it is committed. */
-  sendAside(query: Query, read: (rows: readonly Row[]) => void = () => {}): void {
+  sendBetweenBatches(query: Query, read: (rows: readonly Row[]) => void = () => {}): void {
     if (this.#isSettling) this.#asides.set(query, read)
     else this.#send(query, read)
   }
@@ -224,7 +224,8 @@ export class Lane {
     let lockedOut = 0
     for (const waiting of batch) {
       // Each has waited as long as it may. When two in a row were kept out, it is not one of them that is guilty.
-      if (lockedOut >= 2) waiting.reject(this.#typed((await this.#unconfirmed()) ?? new Again('kept out')))
+      if (lockedOut >= 2)
+        waiting.reject(this.#typed((await this.#unconfirmed()) ?? new RetryBatch('kept out')))
       else lockedOut = (await this.#settleOne(waiting)) ? lockedOut + 1 : 0
     }
   }
@@ -236,7 +237,7 @@ export class Lane {
       const failure = await this.#try([waiting])
       if (failure === null) return false
       const waitedMs = this.#environment.monotonic() - started
-      const isOver = waitedMs > this.#options.session.lockTimeoutMs || attempt > attemptsMax
+      const isOver = waitedMs > this.#options.session.lockTimeoutMs || attempt > maxAttempts
       if (isOver || !mayTryAgain(failure)) {
         const unconfirmed = isLockedOut(failure) ? await this.#unconfirmed() : null
         waiting.reject(this.#typed(unconfirmed ?? failure))
@@ -254,13 +255,13 @@ export class Lane {
     if (connected === null) return null
     const { connection, batch } = connected
     const unwatch = this.#watch(connection, batch)
-    const transaction = new Batch(this.#place(batch, connection, { heals, shorts }), batch)
+    const transaction = new Batch(this.#scope(batch, connection, { heals, shorts }), batch)
     let decided: Done | null = null
     try {
       const [{ prepared, reads }] = batch as [Waiting]
       if (isRead(prepared)) {
         if (reads > 0) await this.#rest(reads)
-        this.#answerReads(await transaction.read(readsMax))
+        this.#answerReads(await transaction.read(maxReads))
         return null
       }
       this.#batch++
@@ -284,13 +285,13 @@ export class Lane {
         this.#line.takeApart(this.#inTime(batch, (waiting) => giveUp(waiting, error)))
         return null
       }
-      if (error instanceof Again && error.avoidsDamaged) this.#avoidsDamaged = true
-      if (error instanceof Again && error.isShort) {
-        this.#options.linePlaces.forget()
+      if (error instanceof RetryBatch && error.avoidsDamaged) this.#avoidsDamaged = true
+      if (error instanceof RetryBatch && error.isShort) {
+        this.#options.lineStarts.forget()
         await this.#rest(shorts)
         return this.#try(batch, { heals, shorts: shorts + 1 })
       }
-      if (!(error instanceof Again && error.heals)) return error
+      if (!(error instanceof RetryBatch && error.heals)) return error
       await this.#heal(batch)
       return this.#try(batch, { heals: false })
     } finally {
@@ -339,8 +340,8 @@ export class Lane {
 
   #recoveryBefore({ namespace, caller }: Command, first: readonly string[]): Prepared {
     const input = { trigger: 'claim', promoteOnly: this.#options.promotesOnly, first }
-    const chance = chanceFor('recovery.run', input, this.#environment)
-    return prepare({ operation: 'recovery.run', input, namespace, caller, chance })
+    const entropy = entropyFor('recovery.run', input, this.#environment)
+    return prepare({ operation: 'recovery.run', input, namespace, caller, entropy })
   }
 
   /** A moment without anything held, in the time of the server. */
@@ -349,17 +350,17 @@ export class Lane {
     await this.#outside(this.connection.send(query)).catch(() => {})
   }
 
-  #place(
+  #scope(
     batch: readonly Waiting[],
     connection: Connection,
     { heals, shorts }: { heals: boolean; shorts: number },
-  ): BatchPlace {
-    const { address, environment, looksAhead, promotesOnly, manualGraceMs, linePlaces } = this.#options
+  ): BatchScope {
+    const { address, environment, checksLapsed, promotesOnly, manualGraceMs, lineStarts } = this.#options
     const times = this.#options.times()
     const isDoubtful = this.#options.isDoubtful()
     const askedAt = environment.monotonic()
     const { namespace } = (batch[0] as Waiting).prepared.command
-    const mayLook = heals && looksAhead && batch.some(({ prepared }) => prepared.operation.claims)
+    const mayLook = heals && checksLapsed && batch.some(({ prepared }) => prepared.operation.claims)
     const looks = mayLook && (this.#isLookDue(namespace) || times !== null)
     return {
       namespace,
@@ -367,11 +368,11 @@ export class Lane {
       lane: this.#id,
       batch: this.#batch + 1,
       bucket: this.#bucket,
-      looksAhead: looks,
-      owesLook: mayLook && !looks,
+      checksLapsed: looks,
+      checksLapsedIfShort: mayLook && !looks,
       healsLapsed: !promotesOnly,
-      linePlaces: times === null ? linePlaces : null,
-      acceptsShort: shorts > shortsMax,
+      lineStarts: times === null ? lineStarts : null,
+      acceptsShort: shorts > maxShorts,
       isPooled: address.isPooled,
       branch: this.#options.branch().mark,
       avoidsDamaged: this.#avoidsDamaged,
@@ -425,7 +426,7 @@ export class Lane {
       if ('error' in answer) waiting.reject(answer.error)
       else waiting.resolve(answer.result)
     }
-    if (isReadier) this.#options.linePlaces.forget()
+    if (isReadier) this.#options.lineStarts.forget()
     if (wrote) this.#options.onCommitted(done)
   }
 
@@ -517,7 +518,7 @@ export class Lane {
   #typed(error: unknown): unknown {
     const { shown } = this.#options.address
     return classify(
-      error instanceof Again || error instanceof ChangedTwice ? busy(shown, error) : error,
+      error instanceof RetryBatch || error instanceof ChangedTwice ? busy(shown, error) : error,
       shown,
     )
   }
@@ -559,7 +560,7 @@ function firstDeadline(waiting: readonly Waiting[]): number {
 }
 
 function mayTryAgain(failure: unknown): boolean {
-  return failure instanceof Again || failure instanceof ChangedTwice || isContention(failure)
+  return failure instanceof RetryBatch || failure instanceof ChangedTwice || isContention(failure)
 }
 
 function claimOf(batch: readonly Waiting[]): Command {

@@ -1,22 +1,22 @@
 /** Pages of a queue: what is open in working order, then what is closed, newest first. */
-import { compareInLine, type Item, type Standing } from '../../domain/item.ts'
+import { compareInLine, type Item, type Phase } from '../../domain/item.ts'
 import type { Selectors } from '../engine.ts'
 import { compareClosed, cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
 import { pageOf } from '../page.ts'
 import { filterText } from './filter.ts'
-import type { Place, Plan, Query } from './plan.ts'
+import type { Plan, PlanScope, Query } from './plan.ts'
 import { decodeFound, Parameters, query } from './rows.ts'
 import { tables } from './tables.ts'
 
 type Request = Selectors['items'][0]
 
 /** Each kind of item has an index of its own; a few short lists are merged. */
-export function planItems(request: Request, place: Place): Plan<Selectors['items'][1]> {
+export function planItems(request: Request, scope: PlanScope): Plan<Selectors['items'][1]> {
   const cursor = itemCursor(request.after)
   const open = cursor?.[0] === 'closed' ? [] : request.lines.filter((line) => line !== 'closed')
   const queries = [
-    ...open.map((standing) => openItems(standing, request, cursor, place)),
-    ...(request.lines.includes('closed') ? closedItems(request, cursor, place) : []),
+    ...open.map((phase) => openItems(phase, request, cursor, scope)),
+    ...(request.lines.includes('closed') ? closedItems(request, cursor, scope) : []),
   ]
   return {
     queries,
@@ -38,19 +38,19 @@ export function planItems(request: Request, place: Place): Plan<Selectors['items
   }
 }
 
-function openItems(standing: Standing, request: Request, cursor: ItemCursor | null, place: Place): Query {
-  const parameters = new Parameters(place)
+function openItems(phase: Phase, request: Request, cursor: ItemCursor | null, scope: PlanScope): Query {
+  const parameters = new Parameters(scope)
   const queue = parameters.add(request.queue)
   const from =
     cursor?.[0] === 'open'
       ? `and (t.priority, t.added_at, t.id) > (${parameters.add(cursor[1])}, ${parameters.add(cursor[2])}, ${parameters.add(cursor[3])})`
       : ''
-  const aside = standing === 'waiting' && request.asideOnly ? 'and t.quarantined_at is not null' : ''
-  const freed = standing === 'waiting' ? amongFreed(request.freedBy, parameters) : ''
-  const rest = `and t.queue = ${queue} and t.standing = '${standing}' ${aside} ${freed} ${from} ${filters(request, parameters)}
+  const aside = phase === 'waiting' && request.quarantinedOnly ? 'and t.quarantined_at is not null' : ''
+  const freed = phase === 'waiting' ? amongFreed(request.freedBy, parameters) : ''
+  const rest = `and t.queue = ${queue} and t.phase = '${phase}' ${aside} ${freed} ${from} ${filters(request, parameters)}
 order by t.priority, t.added_at, t.id
 limit ${parameters.add(request.limit + 1)}`
-  return query(place, tables.item, 'none', rest, parameters)
+  return query(scope, tables.item, 'none', rest, parameters)
 }
 
 function amongFreed(freedBy: Request['freedBy'], parameters: Parameters): string {
@@ -59,16 +59,21 @@ function amongFreed(freedBy: Request['freedBy'], parameters: Parameters): string
   return `and t.id = any(array(${item}))`
 }
 
-function closedItems(request: Request, cursor: ItemCursor | null, place: Place): Query[] {
-  if (!request.failedOnly) return [closedQuery(request, cursor, place, "t.standing = 'closed'")]
+function closedItems(request: Request, cursor: ItemCursor | null, scope: PlanScope): Query[] {
+  if (!request.failedOnly) return [closedQuery(request, cursor, scope, "t.phase = 'closed'")]
   // State by state, since each has its items in order: failures are few among what is closed.
   return [...new Set(request.states)].map((state) =>
-    closedQuery({ ...request, states: [state] }, cursor, place, "t.outcome = 'badly'"),
+    closedQuery({ ...request, states: [state] }, cursor, scope, "t.outcome = 'failed'"),
   )
 }
 
-function closedQuery(request: Request, cursor: ItemCursor | null, place: Place, condition: string): Query {
-  const parameters = new Parameters(place)
+function closedQuery(
+  request: Request,
+  cursor: ItemCursor | null,
+  scope: PlanScope,
+  condition: string,
+): Query {
+  const parameters = new Parameters(scope)
   const queue = parameters.add(request.queue)
   const from =
     cursor?.[0] === 'closed'
@@ -77,7 +82,7 @@ function closedQuery(request: Request, cursor: ItemCursor | null, place: Place, 
   const rest = `and t.queue = ${queue} and ${condition} ${from} ${filters(request, parameters)}
 order by t.closed_at desc, t.id desc
 limit ${parameters.add(request.limit + 1)}`
-  return query(place, tables.item, 'none', rest, parameters)
+  return query(scope, tables.item, 'none', rest, parameters)
 }
 
 function filters(request: Request, parameters: Parameters): string {

@@ -21,7 +21,7 @@ import { stateLoaders } from './loaders/state.ts'
 import { transactionLoaders } from './loaders/transaction.ts'
 import { waiterLoaders } from './loaders/waiter.ts'
 import { wordLoaders } from './loaders/word.ts'
-import type { Place, Plan } from './plan.ts'
+import type { Plan, PlanScope } from './plan.ts'
 
 const loaders: Loaders = {
   ...itemLoaders,
@@ -46,6 +46,6 @@ const loaders: Loaders = {
   ...transactionLoaders,
 }
 
-export function planFor(selector: Selector, place: Place): Plan {
-  return (loaders[selector.select] as (selector: Selector, place: Place) => Plan)(selector, place)
+export function planFor(selector: Selector, scope: PlanScope): Plan {
+  return (loaders[selector.select] as (selector: Selector, scope: PlanScope) => Plan)(selector, scope)
 }

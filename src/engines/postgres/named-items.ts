@@ -1,19 +1,19 @@
 /** All items a batch names, locked by one statement in order of their ids: two batches cannot hold one each and want both. */
 import { texts } from './parameter.ts'
-import type { ItemNames, Place, Query } from './plan.ts'
+import type { ItemNames, PlanScope, Query } from './plan.ts'
 import { lockClause } from './rows.ts'
 import { columnsOf, tables, youngerAt } from './tables.ts'
 
 const openByKey = (column: string, queues: string, keys: string) => `select i.id
 from unnest(${queues}::text[], ${keys}::text[]) as wanted (queue, key)
-join holdfast.item i on i.namespace = $1 and i.queue = wanted.queue and i.${column} = wanted.key and i.standing <> 'closed'`
+join holdfast.item i on i.namespace = $1 and i.queue = wanted.queue and i.${column} = wanted.key and i.phase <> 'closed'`
 
 const closedByKey = (column: string, queues: string, keys: string) => `select last.id
 from unnest(${queues}::text[], ${keys}::text[]) as wanted (queue, key)
 cross join lateral (
   select i.id
   from holdfast.item i
-  where i.namespace = $1 and i.queue = wanted.queue and i.${column} = wanted.key and i.standing = 'closed'
+  where i.namespace = $1 and i.queue = wanted.queue and i.${column} = wanted.key and i.phase = 'closed'
   order by i.added_at desc, i.id desc
   limit 1
 ) last`
@@ -46,11 +46,11 @@ const textsByIds = textsOf(byIds)
 const textsByNames = textsOf(byNames)
 
 export function namedItems(
-  place: Pick<Place, 'namespace' | 'locks'>,
+  scope: Pick<PlanScope, 'namespace' | 'locks'>,
   { ids = [], keys = [], dedupeKeys = [] }: ItemNames,
 ): Query {
   const isByIds = keys.length === 0 && dedupeKeys.length === 0
-  const values: unknown[] = [place.namespace, texts(ids)]
+  const values: unknown[] = [scope.namespace, texts(ids)]
   if (!isByIds) {
     values.push(
       texts(keys.map(({ queue }) => queue)),
@@ -61,7 +61,7 @@ export function namedItems(
   }
   const { locking, reading } = isByIds ? textsByIds : textsByNames
   return {
-    text: place.locks ? locking : reading,
+    text: scope.locks ? locking : reading,
     values,
     youngerAt: youngerAt(tables.item),
   }

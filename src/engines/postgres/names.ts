@@ -11,7 +11,7 @@ export const keyName = (queue: string, key: string) => `key:${queue}\n${key}`
 export const dedupeKeyName = (queue: string, key: string) => `dedupe:${queue}\n${key}`
 
 /** Whoever takes a place in line counts those it has. */
-export const placesName = (agent: string) => `places:${agent}`
+export const waitersName = (agent: string) => `waiters:${agent}`
 
 /** What items wait for and are stacked on that were there before: whoever sets it holds this name alone. */
 export const blockersName = 'blockers'
@@ -24,7 +24,7 @@ export function namesOf(change: Change): string[] {
       return row.patterns == null ? [`lock:${row.name}`] : [`lock:${row.name}`, 'reservations']
     case 'waiter':
       return change.before === null
-        ? [`lock:${row.name}`, placesName(row.agent as string)]
+        ? [`lock:${row.name}`, waitersName(row.agent as string)]
         : [`lock:${row.name}`]
     case 'progress':
     case 'outcome':
@@ -65,7 +65,7 @@ export function namesOf(change: Change): string[] {
 }
 
 /** So many names of one family a batch locks one by one. */
-const singleMax = 64
+const maxSingle = 64
 
 /** Kinds of names that come by the hundred: each call of a program may bring another one. */
 const manifold = new Set([
@@ -109,7 +109,7 @@ export class HeldNames {
     const locks = new Map<string, boolean>()
     for (const name of wanted) {
       const family = familyOf(name)
-      const isMany = family !== null && (counts.get(family) ?? 0) > singleMax
+      const isMany = family !== null && (counts.get(family) ?? 0) > maxSingle
       if (family !== null) locks.set(family, !isMany)
       if (!isMany) locks.set(name, !alone.has(name))
     }
@@ -133,7 +133,7 @@ export type NameLock = readonly [name: string, isShared: boolean]
 const none: ReadonlySet<string> = new Set()
 
 const numbers = new Map<string, string>()
-const numbersMax = 10_000
+const maxNumbers = 10_000
 
 /** The number an advisory lock is taken on. */
 export function lockNumber(schema: string, namespace: string, name: string): string {
@@ -142,7 +142,7 @@ export function lockNumber(schema: string, namespace: string, name: string): str
   if (known !== undefined) return known
   const number = createHash('sha1').update(whole).digest().readBigInt64BE(0).toString()
   // Names of queues come with every batch; those of keys and locks come and go.
-  if (numbers.size >= numbersMax) numbers.clear()
+  if (numbers.size >= maxNumbers) numbers.clear()
   numbers.set(whole, number)
   return number
 }

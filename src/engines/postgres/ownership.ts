@@ -8,7 +8,7 @@ import type { Address } from './address.ts'
 /** Ours: the schema is not safe; the detail is a list of `Fault`. */
 export const unsafeSchemaCode = 'HF004'
 
-const faultsMax = 20
+const maxFaults = 20
 
 interface Fault {
   readonly kind: keyof typeof descriptions
@@ -127,7 +127,7 @@ begin
   )
   select json_agg(json_build_object('kind', f.kind, 'name', f.name, 'role', coalesce(r.rolname, '')))
   into faults
-  from (select * from fault limit ${faultsMax}) f
+  from (select * from fault limit ${maxFaults}) f
   left join pg_roles r on r.oid = f.role;
   if faults is not null then
     raise exception 'the schema is not safe' using errcode = '${unsafeSchemaCode}', detail = faults::text;
@@ -152,17 +152,17 @@ const descriptions = {
   rows: (name: string) => `row security hides rows of the table ${name} from this role`,
 }
 
-const shownMax = 3
+const maxShown = 3
 
 /** What the server said to `assertOwnSchema`, typed. */
 export function unsafeSchema(location: string, error: { readonly detail?: string }): HoldfastError {
   const faults = JSON.parse(error.detail ?? '[]') as Fault[]
-  const told = faults
-    .slice(0, shownMax)
+  const shown = faults
+    .slice(0, maxShown)
     .map(({ kind, name, role }) => descriptions[kind](name, role || 'everybody'))
-  if (faults.length > shownMax) told.push('and more')
+  if (faults.length > maxShown) shown.push('and more')
   return new HoldfastError('STORE_UNFIT', {
-    what: `others could run their code as the role of ${location}, or change what it reads: ${told.join('; ')}`,
+    what: `others could run code as the role of ${location}, or change what it reads: ${shown.join('; ')}`,
     next: 'let the role of the URL, or a role it belongs to, own the schema with all that is in it, and take such rights from others; allowUnsafeSchema=true in the URL accepts it as it is',
     facts: { location, faults },
     cause: error,

@@ -2,7 +2,7 @@
  * What it takes to load one selector on PostgreSQL. A batch makes the plans of all its commands first, sends their
  * queries in one pipelined round trip, and gives each plan its answers to read. No query depends on another's answer.
  */
-import type { Item, LinePlace } from '../../domain/item.ts'
+import type { Item, LinePosition } from '../../domain/item.ts'
 import type { Tables } from '../engine.ts'
 
 export type Row = readonly unknown[]
@@ -29,7 +29,7 @@ export interface LineWant {
   /** Equal for wants that may share a statement. */
   readonly line: string
   readonly limit: number
-  query(limit: number, from: LinePlace | null, avoidsDamaged: boolean): Query
+  query(limit: number, from: LinePosition | null, avoidsDamaged: boolean): Query
   /** Whether an item that a command of the same batch made ready belongs to this line. */
   fits(item: Item): boolean
 }
@@ -52,12 +52,12 @@ export interface Plan<Result = unknown> {
   read(answers: readonly (readonly Row[])[], items: readonly Item[]): Result
 }
 
-export interface Place {
+export interface PlanScope {
   readonly namespace: string
   /** Rows are locked for a decision; false for reads, which lock nothing. */
   readonly locks: boolean
   /** Names that look like ids are looked for among the keys too. */
-  readonly looksWide: boolean
+  readonly alsoSearchesKeys: boolean
   /** Nothing counts as lapsed. */
   readonly isDoubtful: boolean
   /** How long leases that nobody renews are spared after their end. */

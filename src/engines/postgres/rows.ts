@@ -1,7 +1,7 @@
 /** Queries for rows as the rules see them, and the rows read from their answers. */
 import { DamagedRowError, rowWithoutDamage } from '../row.ts'
 import type { Schema } from '../schema.ts'
-import type { Place, Query, Row } from './plan.ts'
+import type { PlanScope, Query, Row } from './plan.ts'
 import { columnName, columnsOf, decode, youngerAt } from './tables.ts'
 
 /** Clocks in conditions. As queries of their own they are read once, so that indexes can be searched by them. */
@@ -27,7 +27,7 @@ export const isDelayed = 'or t.delayed_since is not null'
 export class Parameters {
   readonly values: unknown[]
 
-  constructor({ namespace }: Place) {
+  constructor({ namespace }: PlanScope) {
     this.values = [namespace]
   }
 
@@ -44,21 +44,21 @@ export class Parameters {
  */
 export type Hold = 'wait' | 'skip' | 'none'
 
-export function lockClause(place: Pick<Place, 'locks'>, hold: Hold): string {
-  if (!place.locks || hold === 'none') return ''
+export function lockClause(scope: Pick<PlanScope, 'locks'>, hold: Hold): string {
+  if (!scope.locks || hold === 'none') return ''
   return `\nfor no key update of t${hold === 'skip' ? ' skip locked' : ''}`
 }
 
 /** Rows of a table, called `t`; `rest` goes on after the namespace. */
 export function query(
-  place: Place,
+  scope: PlanScope,
   table: Schema,
   hold: Hold,
   rest: string,
-  parameters = new Parameters(place),
+  parameters = new Parameters(scope),
 ): Query {
   return {
-    text: `select ${columnsOf(table)}\nfrom holdfast.${table.name} t\nwhere t.namespace = $1 ${rest}${lockClause(place, hold)}`,
+    text: `select ${columnsOf(table)}\nfrom holdfast.${table.name} t\nwhere t.namespace = $1 ${rest}${lockClause(scope, hold)}`,
     values: parameters.values,
     youngerAt: youngerAt(table),
   }

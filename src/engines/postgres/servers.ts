@@ -16,7 +16,7 @@ import { assertOwnSchema, unsafeSchema } from './ownership.ts'
 import type { Row } from './plan.ts'
 import { inSchema } from './schema-name.ts'
 import { commitSetting } from './settings.ts'
-import { openOrTake } from './spare.ts'
+import { openOrTake } from './spare-connection.ts'
 import { readBranch, selectBranch, selectHere } from './timeline.ts'
 
 /** What a server said of itself when it was met. */
@@ -217,7 +217,7 @@ class RefusedBranch extends HoldfastError {
         : `it is on timeline ${timeline}, and does not have what this process has used on ${used.timeline}`
     super('STORE_UNAVAILABLE', {
       what: `the server at ${host}:${port} does not serve: ${what}`,
-      next: `stop that server if its branch was thrown away; if it is the one to go on with, this process follows it when no other has answered for ${adoptAfterMs / 1000} s, or at once when it is restarted`,
+      next: `stop that server if its branch was abandoned; if it is the one to continue with, this process follows it when no other has answered for ${adoptAfterMs / 1000} s, or at once when it is restarted`,
       facts: { host, port, timeline, used: used.timeline },
     })
     this.branch = branch
@@ -233,7 +233,7 @@ export class Undecided extends HoldfastError {
   constructor({ timeline }: ServerFacts) {
     super('STORE_UNAVAILABLE', {
       what: `two servers are primaries on timeline ${timeline}, and both may be in use`,
-      next: 'stop one of them, the one whose changes are to be thrown away; this process then goes on',
+      next: 'stop the one whose changes you want to discard; this process then continues',
       facts: { timeline },
     })
   }
@@ -251,7 +251,7 @@ function tellingOf(reason: unknown): number {
 function assertFit(address: Address, version: number, { fsync, version: shown }: ServerFacts): void {
   if (version < versionMin) {
     throw new HoldfastError('STORE_UNFIT', {
-      what: `${address.shown} is PostgreSQL ${shown}; 14 is the oldest that serves`,
+      what: `${address.shown} is PostgreSQL ${shown}; 14 or newer is required`,
       next: 'upgrade the server',
       facts: { version: shown },
     })
@@ -259,7 +259,7 @@ function assertFit(address: Address, version: number, { fsync, version: shown }:
   if (!fsync && !address.allowUnsafeServer) {
     throw new HoldfastError('STORE_UNFIT', {
       what: `${address.shown} runs with fsync = off: what it acknowledges is lost when its machine fails`,
-      next: 'turn fsync on, or add allowUnsafeServer=true to the URL if that is meant',
+      next: 'turn fsync on, or add allowUnsafeServer=true to the URL if that is intended',
       facts: { fsync },
     })
   }

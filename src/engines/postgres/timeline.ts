@@ -16,7 +16,7 @@ export interface MarkedBranch extends BranchFacts {
 }
 
 /** There is one for each failover, and what a process used last is among the newest. */
-const marksMax = 1_000
+const maxMarks = 1_000
 
 /** Whether or not there is a store. A standby has no timeline of its own. */
 export const selectHere = `select c.system_identifier::text as system,
@@ -26,7 +26,7 @@ from pg_control_system() c`
 
 /** Fails where there is no store. */
 export const selectBranch = `select h.system, h.server, h.timeline, t.mark,
-  array(select m.mark from holdfast.timeline m order by m.seen_at desc limit ${marksMax}),
+  array(select m.mark from holdfast.timeline m order by m.seen_at desc limit ${maxMarks}),
   coalesce(t.seen_at > holdfast.wall_ms() - ${doubtfulForMs} and exists (select 1 from holdfast.timeline o where o.mark <> t.mark), false)
 from (${selectHere}) h
 left join holdfast.timeline t on t.system = h.system and t.timeline = h.timeline`
@@ -59,13 +59,13 @@ interface BranchLook {
   readonly found: ReturnType<typeof readBranch>
   /** Readers have been told more than the next events would say. */
   readonly isBehind: boolean
-  readonly told: number | null
+  readonly newestSeq: number | null
 }
 
 /** In a transaction, and one round trip. */
-export async function lookAtBranch(run: Run, told: number | null): Promise<BranchLook> {
-  const [found, isBehind] = await Promise.all([findBranch(run), isBaseTooLow(run, told)])
-  return { found, isBehind, told }
+export async function lookAtBranch(run: Run, newestSeq: number | null): Promise<BranchLook> {
+  const [found, isBehind] = await Promise.all([findBranch(run), isBaseTooLow(run, newestSeq)])
+  return { found, isBehind, newestSeq }
 }
 
 /**
@@ -74,7 +74,7 @@ export async function lookAtBranch(run: Run, told: number | null): Promise<Branc
  */
 export async function enterBranch(
   run: Run,
-  { found, isBehind, told }: BranchLook,
+  { found, isBehind, newestSeq }: BranchLook,
   { mark, by }: { mark: string; by: string },
 ): Promise<MarkedBranch> {
   if (isMarked(found) && !isBehind) return found
@@ -82,7 +82,7 @@ export async function enterBranch(
     const [entered] = await run(enter, [mark, by])
     return entered !== undefined && found.marks.length > 0
   }
-  await raiseBaseWith({ mark, enter: enterOnce }, run, told)
+  await raiseBaseWith({ mark, enter: enterOnce }, run, newestSeq)
   const entered = await findBranch(run)
   if (isMarked(entered)) return entered
   throw new Error('the branch that was just marked has no mark')

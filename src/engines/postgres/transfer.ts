@@ -144,13 +144,13 @@ export class PostgresTransfer implements Transfer {
     after: Position | null,
     limit: number,
   ): Promise<readonly TransferRow[]> {
-    const key = table.key.map((place) => columnAt(table, place))
+    const key = table.key.map((index) => columnAt(table, index))
     const beyond =
       after === null
         ? ''
         : `where (${key.join(', ')}) > (${after.map((_, index) => `$${index + 1}`).join(', ')})`
     const rows = await this.#run(
-      `select ${table.columns.map((_, place) => columnAt(table, place)).join(', ')}
+      `select ${table.columns.map((_, index) => columnAt(table, index)).join(', ')}
 from ${sourceOf(table)}
 ${beyond}
 order by ${key.join(', ')}
@@ -217,7 +217,7 @@ limit ${limit}`,
 function lost(location: string, cause: unknown): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the connection to ${location} was lost while a store was copied`,
-    next: 'run the same command again: it goes on where it stopped',
+    next: 'run the same command again; it resumes where it stopped',
     facts: { location },
     cause,
   })
@@ -231,7 +231,7 @@ function isUnexpected(error: unknown): boolean {
 function insertion(table: TransferTable, rows: readonly TransferRow[]): Query {
   const columns = table.columns.map(({ name }) => quoted(name))
   const arrays = table.columns.map(
-    ({ kind }, place) => `$${place + 1}::${kind === 'integer' ? 'bigint' : 'text'}[]`,
+    ({ kind }, index) => `$${index + 1}::${kind === 'integer' ? 'bigint' : 'text'}[]`,
   )
   // The buckets of the floor are there for those who delete at the same time; one of them holds it as well.
   const [moreColumns, moreValues] = table === floorTable ? [', bucket', ', 0'] : ['', '']
@@ -239,7 +239,7 @@ function insertion(table: TransferTable, rows: readonly TransferRow[]): Query {
     text: `insert into holdfast.${table.name} (${columns.join(', ')}${moreColumns}) overriding system value
 select carried.*${moreValues}
 from unnest(${arrays.join(', ')}) as carried`,
-    values: table.columns.map((_, place) => rows.map((row) => row[place] as Cell)),
+    values: table.columns.map((_, index) => rows.map((row) => row[index] as Cell)),
   }
 }
 
@@ -250,6 +250,6 @@ function sourceOf(table: TransferTable): string {
   return `holdfast.${table.name} as t`
 }
 
-function columnAt(table: TransferTable, place: number): string {
-  return `t.${quoted((table.columns[place] as TransferTable['columns'][number]).name)}`
+function columnAt(table: TransferTable, index: number): string {
+  return `t.${quoted((table.columns[index] as TransferTable['columns'][number]).name)}`
 }

@@ -16,7 +16,7 @@ export interface Waiting {
   /** Names it was found to need besides those it says at once. */
   readonly moreNames: Set<string>
   /** What it names looks like an id and was found to be none. */
-  looksWide: boolean
+  alsoSearchesKeys: boolean
   /** A batch was closed without it. */
   wasLeft: boolean
   /** How often it was answered in part, because a transaction that was still open held the rest back. */
@@ -28,13 +28,13 @@ export interface Waiting {
 /** What a command is asked with. */
 export type Asked = Pick<Waiting, 'prepared' | 'kind' | 'resolve' | 'reject' | 'askedAt' | 'deadline'>
 
-const batchMax = 500
+const maxBatch = 500
 
 /** A slow link takes a second for it, and the rows of a batch are held for as long. */
-const batchBytesMax = 2 ** 20
+const maxBatchBytes = 2 ** 20
 
 /** Into so many a batch is taken apart whose connection was lost: perhaps it was too much for its link. */
-const piecesMax = 16
+const maxPieces = 16
 
 export function waitingFor(asked: Asked): Waiting {
   const { kind, prepared } = asked
@@ -43,10 +43,10 @@ export function waitingFor(asked: Asked): Waiting {
     // What is new is sent twice: as a row, and with its event.
     bytes: kind === 'write' ? 2 * bytesIn(prepared.input) : 0,
     moreNames: new Set(),
-    looksWide: false,
+    alsoSearchesKeys: false,
     wasLeft: false,
     reads: 0,
-    together: batchMax,
+    together: maxBatch,
   }
 }
 
@@ -94,7 +94,7 @@ export class WaitingLine {
 
   /** The same, in smaller batches from now on. */
   takeApart(waiting: readonly Waiting[]): void {
-    for (const each of waiting) each.together = Math.ceil(waiting.length / piecesMax)
+    for (const each of waiting) each.together = Math.ceil(waiting.length / maxPieces)
     this.putBack(waiting)
   }
 
@@ -113,19 +113,19 @@ export class WaitingLine {
     const [first] = from as [Waiting]
     const batch: Waiting[] = []
     const rest: Waiting[] = []
-    let bytesLeft = batchBytesMax
-    let placesLeft = batchMax
+    let bytesLeft = maxBatchBytes
+    let roomLeft = maxBatch
     for (const waiting of from) {
       if (!isAlike(waiting, first)) {
         rest.push(waiting)
         continue
       }
-      placesLeft = Math.min(placesLeft, waiting.together - batch.length)
-      const fits = placesLeft > 0 && (waiting === first || waiting.bytes <= bytesLeft)
+      roomLeft = Math.min(roomLeft, waiting.together - batch.length)
+      const fits = roomLeft > 0 && (waiting === first || waiting.bytes <= bytesLeft)
       // Nobody overtakes one that does not fit.
-      if (!fits) placesLeft = 0
+      if (!fits) roomLeft = 0
       else {
-        placesLeft--
+        roomLeft--
         bytesLeft -= waiting.bytes
       }
       ;(fits ? batch : rest).push(waiting)

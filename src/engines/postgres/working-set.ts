@@ -10,7 +10,7 @@ import { namesOf } from './names.ts'
 import type { ItemNames, LineWant, Plan } from './plan.ts'
 
 /** One row from how it was loaded to how it is left; in between only the events know. */
-export interface Net {
+export interface NetChange {
   readonly table: TableName
   readonly before: object | null
   after: object | null
@@ -27,7 +27,7 @@ export class WorkingSet {
   #movedSuspects = false
   readonly #items = new Map<string, Item>()
   readonly #damaged: { readonly row: Readonly<Record<string, unknown>>; readonly error: unknown }[] = []
-  readonly #nets = new Map<string, Net>()
+  readonly #netChanges = new Map<string, NetChange>()
   readonly #names = new Set<string>()
   readonly #tables = new Set<keyof Tables>()
   /** What a command that asked for more rows has in hand, by name or id: nobody else decides on it meanwhile. */
@@ -52,11 +52,11 @@ export class WorkingSet {
   }
 
   get isUnchanged(): boolean {
-    return this.#nets.size === 0
+    return this.#netChanges.size === 0
   }
 
-  get nets(): readonly Net[] {
-    return [...this.#nets.values()]
+  get netChanges(): readonly NetChange[] {
+    return [...this.#netChanges.values()]
   }
 
   note(change: Change): void {
@@ -65,24 +65,24 @@ export class WorkingSet {
     if (change.table === 'item') this.#noteItem(change.before, change.after)
     if (change.table === 'sealedEvents') return
     const key = keyOf(change.table, (change.after ?? change.before) as object)
-    const earlier = this.#nets.get(key)
+    const earlier = this.#netChanges.get(key)
     if (earlier && change.table === 'stateFloor') {
       earlier.after = higherOf(earlier.after as StateFloor, change.after as StateFloor)
       return
     }
     if (earlier && earlier.after !== change.before) throw new ChangedTwice()
     if (earlier) earlier.after = change.after
-    else this.#nets.set(key, { table: change.table, before: change.before, after: change.after })
+    else this.#netChanges.set(key, { table: change.table, before: change.before, after: change.after })
   }
 
   #noteItem(before: Item | null, after: Item | null): void {
     // It may have joined a line.
-    if (after?.standing === 'ready') {
+    if (after?.phase === 'ready') {
       this.#lines.clear()
       this.isReadier = true
     }
     const isSuspect = before?.suspectedAt != null || after?.suspectedAt != null
-    if (isSuspect && before?.standing !== after?.standing) this.#movedSuspects = true
+    if (isSuspect && before?.phase !== after?.phase) this.#movedSuspects = true
     for (const blocker of after?.waitingFor ?? none) this.#blockers.add(blocker)
     if (after) this.#items.set(after.id, after)
     else if (before) this.#items.delete(before.id)

@@ -9,10 +9,10 @@ import type { Change, Decision, EventDraft, SealedEvents, Tables } from '../engi
 import type { Source } from './rows.ts'
 import { type Difference, differenceOf, encodeAsRead, encodeRow, type Table, tables } from './tables.ts'
 
-export function apply(place: Source, decision: Decision): void {
-  for (const change of decision.changes) applyChange(place, change)
+export function apply(source: Source, decision: Decision): void {
+  for (const change of decision.changes) applyChange(source, change)
   for (const remark of decision.remarks ?? []) {
-    writeEvent(place, remark, {
+    writeEvent(source, remark, {
       subject: remark.subject,
       id: remark.id,
       queue: remark.queue,
@@ -23,35 +23,35 @@ export function apply(place: Source, decision: Decision): void {
   }
 }
 
-function applyChange(place: Source, change: Change): void {
-  place.known.note(change)
+function applyChange(source: Source, change: Change): void {
+  source.known.note(change)
   if (change.table === 'sealedEvents') {
-    removeEvents(place, change.before as SealedEvents)
+    removeEvents(source, change.before as SealedEvents)
     return
   }
-  const written = writeRow(place, tables[change.table], change)
+  const written = writeRow(source, tables[change.table], change)
   if (change.table === 'item') {
-    indexBlockers(place, change.before, change.after)
-    indexWords(place, change.before, change.after)
+    indexBlockers(source, change.before, change.after)
+    indexWords(source, change.before, change.after)
   }
   if (change.after === null && (change.table === 'lock' || change.table === 'item'))
-    raiseFloor(place, change.before as Lock | Item)
-  if (change.event) writeEvent(place, change.event, subjectOf(change, written))
+    raiseFloor(source, change.before as Lock | Item)
+  if (change.event) writeEvent(source, change.event, subjectOf(change, written))
 }
 
 /** Inserts, updates or removes a row; answers what is new of it as JSON, null when it is gone. */
-function writeRow(place: Source, table: Table, { before, after }: RowChange): string | null {
+function writeRow(source: Source, table: Table, { before, after }: RowChange): string | null {
   if (after === null) {
-    if (before !== null) remove(place, table, before)
+    if (before !== null) remove(source, table, before)
     return null
   }
   if (before === null) {
-    insert(place, table, after)
+    insert(source, table, after)
     return newRowJson(table, after)
   }
   const difference = differenceOf(table, before, after)
   if (difference === null) return '{}'
-  update(place, table, before, difference)
+  update(source, table, before, difference)
   return difference.json
 }
 
@@ -59,9 +59,9 @@ function insert({ connection, namespace }: Source, table: Table, row: object): v
   connection.run(table.insert, namespace, ...encodeRow(table, row))
 }
 
-function update(place: Source, table: Table, before: object, { update, values }: Difference): void {
+function update(source: Source, table: Table, before: object, { update, values }: Difference): void {
   const guards = encodeAsRead(table, before)
-  expectOne(place.connection.run(update, ...values, place.namespace, ...guards), table, before)
+  expectOne(source.connection.run(update, ...values, source.namespace, ...guards), table, before)
 }
 
 function remove({ connection, namespace }: Source, table: Table, before: object): void {
@@ -72,7 +72,7 @@ function remove({ connection, namespace }: Source, table: Table, before: object)
 function expectOne(changed: number, table: Table, before: object): void {
   if (changed === 1) return
   throw new HoldfastError('INTERNAL', {
-    what: `${table.name} ${String((before as Record<string, unknown>)[table.key[0] as string])} was not as it had been read (${changed} rows matched)`,
+    what: `${table.name} ${String((before as Record<string, unknown>)[table.key[0] as string])} had changed since it was read (${changed} rows matched)`,
     next: 'nothing was changed; please report this',
   })
 }

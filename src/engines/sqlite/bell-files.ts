@@ -3,10 +3,10 @@
  * SQLite would fire before the commit can be seen, and for everybody.)
  */
 import { constants, ftruncateSync, lstatSync, writeSync } from 'node:fs'
-import { bellsMax } from '../../domain/bell.ts'
+import { maxBells } from '../../domain/bell.ts'
 import { bellEnd, HelperFile, makeBellFolder } from './helper-file.ts'
 
-const bytesMax = 4096
+const maxBytes = 4096
 const byte = Buffer.from('.')
 const flags = constants.O_WRONLY | constants.O_APPEND
 
@@ -23,7 +23,7 @@ export class BellFiles {
 
   constructor(store: string) {
     this.#store = store
-    this.#files = Array.from({ length: bellsMax }, (_, bell) => new HelperFile(store, bellEnd(bell), flags))
+    this.#files = Array.from({ length: maxBells }, (_, bell) => new HelperFile(store, bellEnd(bell), flags))
   }
 
   path(bell: number): string {
@@ -52,7 +52,7 @@ export class BellFiles {
     const file = this.#of(bell)
     try {
       const descriptor = file.open()
-      if (file.stats().size >= bytesMax) ftruncateSync(descriptor)
+      if (file.stats().size >= maxBytes) ftruncateSync(descriptor)
       writeSync(descriptor, byte)
     } finally {
       file.close()

@@ -55,7 +55,7 @@ export function atCommit(error: unknown, location: string): unknown {
   if (primaryCode(error) !== primary.ioError) return error
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the disk of ${location} failed at the commit: whether the change was made is not known`,
-    next: 'check the disk; look before you repeat it, or repeat it under the same idempotency key',
+    next: 'check the disk; check before you repeat it, or repeat it under the same idempotency key',
     facts: { location, sqliteCode: primary.ioError, inDoubt: true },
     cause: error,
   })
@@ -89,7 +89,7 @@ export function classify(error: unknown, location: string): unknown {
     case primary.protocol:
       return new HoldfastError('BUSY', {
         what: `the store ${location} is busy`,
-        next: 'try again; if it lasts, look for a stopped process that was writing',
+        next: 'try again; if it persists, look for a stopped process that was writing',
         facts,
         cause,
       })

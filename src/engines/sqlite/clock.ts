@@ -80,7 +80,7 @@ function highWaterMark(connection: Connection, newest: BootClock | undefined): n
   const granted = connection.get(
     `select max(at)
 from (
-  select max(max(coalesce(granted_at, 0), coalesce(renewed_at, 0))) as at from item where standing = 'held'
+  select max(max(coalesce(granted_at, 0), coalesce(renewed_at, 0))) as at from item where phase = 'held'
   union all
   select max(max(coalesce(granted_at, 0), coalesce(renewed_at, 0))) from lock
   union all

@@ -11,15 +11,15 @@ const cacheKib = 16 * 1024
  * The caretaker moves the log to the main file in its own thread, but under steady load never reaches the log's
  * end, where the log could begin anew; past 32 MiB a commit moves the little that is left.
  */
-const logPagesMax = 8192
+const maxLogPages = 8192
 /** More rows than any list that users ask for has on a page. */
-const rowsTriedMax = 1000n
+const maxRowsTried = 1000n
 
 /** Wide enough for an answer that repeats a thousand payloads. */
-const lengthMax = 400_000_000
+const maxLength = 400_000_000
 
 /** A process that works, heals and looks around uses about a hundred. */
-const statementsMax = 1000
+const maxStatements = 1000
 
 export class Connection {
   // The database object stays referenced as long as its statements: a collected one invalidates them.
@@ -27,7 +27,7 @@ export class Connection {
   readonly #statements = new Map<string, Statement>()
 
   constructor(path: string, options: { readOnly?: boolean } = {}) {
-    this.#database = driver().open(path, { ...options, lengthMax })
+    this.#database = driver().open(path, { ...options, maxLength })
     // Waiting is done by the engine, which does not block the event loop; SQLite itself never waits.
     this.#database.exec('pragma busy_timeout = 0')
   }
@@ -39,13 +39,13 @@ export class Connection {
     this.#database.exec(`pragma synchronous = ${durability}`)
     this.#database.exec('pragma foreign_keys = on')
     this.#database.exec(`pragma cache_size = -${cacheKib}`)
-    this.#database.exec(`pragma wal_autocheckpoint = ${logPagesMax}`)
+    this.#database.exec(`pragma wal_autocheckpoint = ${maxLogPages}`)
     if (process.platform === 'darwin') this.#database.exec('pragma fullfsync = on')
     const synchronous = durability === 'full' ? '2' : '1'
     const isSet = this.pragma('journal_mode') === 'wal' && this.pragma('synchronous') === synchronous
     if (isMemory || (isSet && this.pragma('foreign_keys') === '1')) return
     throw new HoldfastError('STORE_UNFIT', {
-      what: `${path} would not take the settings that keep acknowledged changes (journal_mode ${this.pragma('journal_mode')}, synchronous ${this.pragma('synchronous')})`,
+      what: `${path} refused the settings that make acknowledged changes durable (journal_mode ${this.pragma('journal_mode')}, synchronous ${this.pragma('synchronous')})`,
       next: 'move the store to a local file system',
     })
   }
@@ -96,7 +96,7 @@ export class Connection {
   #findCode(error: unknown, sql: string, values: readonly Value[]): unknown {
     try {
       const one = this.#database.prepare(`select * from (${sql})\nlimit 1 offset ?`)
-      for (let row = 0n; row < rowsTriedMax && one.get(...values, row) !== undefined; row++);
+      for (let row = 0n; row < maxRowsTried && one.get(...values, row) !== undefined; row++);
     } catch (coded) {
       return coded
     }
@@ -109,7 +109,7 @@ export class Connection {
     const statement = this.#database.prepare(sql)
     statement.setReturnArrays(true)
     // Limits are part of a text, so there may be many; those in use are soon prepared again.
-    if (this.#statements.size >= statementsMax) this.#statements.clear()
+    if (this.#statements.size >= maxStatements) this.#statements.clear()
     this.#statements.set(sql, statement)
     return statement
   }

@@ -35,7 +35,7 @@ interface Driver {
 interface OpenOptions {
   readonly readOnly?: boolean
   /** The longest value and row, in bytes. */
-  readonly lengthMax: number
+  readonly maxLength: number
 }
 
 interface SqliteModule {
@@ -68,8 +68,8 @@ function choose(): Driver {
       return {
         name,
         sqliteVersion: version,
-        open: (path, { lengthMax, ...options }) =>
-          guarded(new DatabaseSync(path, { ...options, timeout: 0 }), lengthMax),
+        open: (path, { maxLength, ...options }) =>
+          guarded(new DatabaseSync(path, { ...options, timeout: 0 }), maxLength),
       }
     }
     unfit.push(`${name} has ${version}`)
@@ -82,14 +82,14 @@ function choose(): Driver {
 }
 
 /** Our longest statement is a few kilobytes. */
-const sqlLengthMax = 1_000_000
+const maxSqlLength = 1_000_000
 
 /** A file may come from anybody: nothing in its schema may call a function with side effects, and no page is believed unchecked. */
-function guarded(database: Database, lengthMax: number): Database {
+function guarded(database: Database, maxLength: number): Database {
   database.exec('pragma trusted_schema = off; pragma cell_size_check = on')
   if (database.limits) {
-    database.limits.length = lengthMax
-    database.limits.sqlLength = sqlLengthMax
+    database.limits.length = maxLength
+    database.limits.sqlLength = maxSqlLength
   }
   return database
 }

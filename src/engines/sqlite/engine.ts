@@ -9,8 +9,8 @@ import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { realPath } from '../../host/store-path.ts'
 import { claimedQueues, decide, type Prepared, prepare } from '../../operations/decide.ts'
-import type { RecoveryReport } from '../../operations/recovery.ts'
-import { chanceFor } from '../../operations/table.ts'
+import type { RecoveryReport } from '../../operations/recovery/recovery.ts'
+import { entropyFor } from '../../operations/table.ts'
 import { Cascades, leavesWaiting } from '../cascade.ts'
 import type { Command, Decision, Engine, EngineOptions, StoreStatus, StoreWarning } from '../engine.ts'
 import { apply } from './apply.ts'
@@ -19,12 +19,12 @@ import { atCommit, classify, isBusy, isUnwritable, unsettled } from './classify.
 import { bootOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import { driver } from './driver.ts'
-import { Known, Memory } from './known.ts'
 import { load } from './load.ts'
 import { lookAhead } from './loaders/recovery.ts'
 import { assertUsableAtOpen, assertUsableStore, readManualGrace, writeManualGrace } from './marks.ts'
 import { isCurrent, migrate, schemaVersion } from './migrate.ts'
 import { changingError, isReadOnly, openReadable, type ReadableStore, readOnlyError } from './readable.ts'
+import { RowCache, RowCaches } from './row-cache.ts'
 import type { Source } from './rows.ts'
 import { findStoreFile, gone, lostError, type StoreFile } from './store-file.ts'
 import { removeStrayIndex } from './store-log.ts'
@@ -32,19 +32,19 @@ import { keepName } from './store-name.ts'
 import { Turn } from './turn.ts'
 
 const privatePath = ':memory:'
-const batchMax = 500
+const maxBatch = 500
 const batchMs = 10
 /** A lone caller's commands that are run in one turn of the loop: long enough to gain, too short to be noticed. */
 const unturnedMs = 1
-const unturnedMax = 16
+const maxUnturned = 16
 /** 4 MiB of the log: less often costs memory and reading time, more often the disk's time. */
 const checkpointPages = 1000
 /** After so many batches the log is looked at: a command of one batch never does. */
-const unmovedMax = 16
+const maxUnmoved = 16
 /** A caretaker that is told so more often would do nothing else. */
 const tellEveryMs = 100
 /** Whoever opens the store anew sees what others write: twice is rare. */
-const rereadsMax = 5
+const maxRereads = 5
 
 interface Waiting {
   readonly prepared: Prepared
@@ -66,15 +66,15 @@ export async function openSqlite(path: string, options: EngineOptions): Promise<
   const turn = new Turn(options.environment, options.busyTimeoutMs, location)
   if (isMemory) return openWritable({ location, turn, file: null, warnings: [] }, options)
   try {
-    const place = { location, turn, ...(await findStoreFile(location, turn, options)) }
-    return (isReadOnly(location) && openReading(place, options)) || (await openWritable(place, options))
+    const at = { location, turn, ...(await findStoreFile(location, turn, options)) }
+    return (isReadOnly(location) && openReading(at, options)) || (await openWritable(at, options))
   } catch (error) {
     throw classify(error, location)
   }
 }
 
 /** What is known of a store before it is opened. */
-interface Place {
+interface StoreLocation {
   readonly location: string
   readonly turn: Turn
   /** Null for a private store. */
@@ -82,8 +82,8 @@ interface Place {
   readonly warnings: readonly StoreWarning[]
 }
 
-async function openWritable(place: Place, options: EngineOptions): Promise<SqliteEngine> {
-  const { location, turn, file } = place
+async function openWritable(at: StoreLocation, options: EngineOptions): Promise<SqliteEngine> {
+  const { location, turn, file } = at
   let connection: Connection | undefined
   try {
     const opened = await turn.take(() => new Connection(location))
@@ -92,25 +92,25 @@ async function openWritable(place: Place, options: EngineOptions): Promise<Sqlit
     await turn.take(() => isCurrent(opened, location))
     if (file) await turn.take(() => removeStrayIndex(opened, location))
     await turn.take(() => opened.configure(location, options.durability))
-    const prepared = await prepareStore(opened, place, options)
+    const prepared = await prepareStore(opened, at, options)
     file?.assertThere(options.environment.monotonic())
     if (file) turn.share()
-    return new SqliteEngine(place, { ...prepared, connection: opened, readable: null }, options)
+    return new SqliteEngine(at, { ...prepared, connection: opened, readable: null }, options)
   } catch (error) {
     connection?.close()
-    const looking = isUnwritable(error) && file ? openReading(place, options) : null
+    const looking = isUnwritable(error) && file ? openReading(at, options) : null
     if (looking) return looking
     throw classify(error, location)
   }
 }
 
 /** Whoever may not write may still look; null where the first refusal says more than a second one would. */
-function openReading(place: Place, options: EngineOptions): SqliteEngine | null {
-  const { location, file } = place
+function openReading(at: StoreLocation, options: EngineOptions): SqliteEngine | null {
+  const { location, file } = at
   try {
     const readable = openReadable(location, options.environment)
     if (readable === null) return null
-    const engine = new SqliteEngine(place, { ...readable, readable }, options)
+    const engine = new SqliteEngine(at, { ...readable, readable }, options)
     file?.assertThere(options.environment.monotonic())
     return engine
   } catch (error) {
@@ -161,7 +161,7 @@ interface OpenedStore extends PreparedStore {
 
 async function prepareStore(
   connection: Connection,
-  { location, turn, file }: Place,
+  { location, turn, file }: StoreLocation,
   { environment, manualGraceMs }: EngineOptions,
 ): Promise<PreparedStore> {
   const { isRenamed, ...prepared } = await turn.take(() => {
@@ -200,7 +200,7 @@ export class SqliteEngine implements Engine {
   /** Null for a private store. */
   readonly #file: StoreFile | null
   readonly #bells: Bells
-  readonly #memory = new Memory()
+  readonly #memory = new RowCaches()
   readonly #cascades: Cascades
   readonly #rehearsed = new Set<string>()
   #waiting: Waiting[] = []
@@ -219,8 +219,8 @@ export class SqliteEngine implements Engine {
   #isInDoubt = false
   #closed = false
 
-  constructor(place: Place, store: OpenedStore, options: EngineOptions) {
-    const { location, turn, file, warnings } = place
+  constructor(at: StoreLocation, store: OpenedStore, options: EngineOptions) {
+    const { location, turn, file, warnings } = at
     this.#readable = store.readable
     this.#connection = store.connection
     this.#turn = turn
@@ -327,7 +327,7 @@ export class SqliteEngine implements Engine {
     const read = () =>
       inSnapshot(
         this.#connection,
-        () => this.#decide(prepared, this.#source(prepared.command.namespace, new Known())).result,
+        () => this.#decide(prepared, this.#source(prepared.command.namespace, new RowCache())).result,
       )
     return this.#readable === null ? read() : this.#readUnchanged(read)
   }
@@ -340,9 +340,9 @@ export class SqliteEngine implements Engine {
         const result = read()
         if (this.#readable?.isCurrent()) return result
       } catch (error) {
-        if (this.#readable?.isCurrent() || attempt === rereadsMax) throw error
+        if (this.#readable?.isCurrent() || attempt === maxRereads) throw error
       }
-      if (attempt === rereadsMax) throw changingError(this.#location)
+      if (attempt === maxRereads) throw changingError(this.#location)
     }
   }
 
@@ -394,7 +394,7 @@ export class SqliteEngine implements Engine {
   async #gather(answered: number): Promise<void> {
     const now = this.#environment.monotonic()
     const isLone = answered === 1 && this.#options.durability === 'normal'
-    if (isLone && this.#unturned < unturnedMax && now - this.#turnedAt < unturnedMs) {
+    if (isLone && this.#unturned < maxUnturned && now - this.#turnedAt < unturnedMs) {
       this.#unturned++
       await untilQuiet()
       return
@@ -405,7 +405,7 @@ export class SqliteEngine implements Engine {
   }
 
   #takeBatch(): Waiting[] {
-    if (this.#waiting.length > batchMax) return this.#waiting.splice(0, batchMax)
+    if (this.#waiting.length > maxBatch) return this.#waiting.splice(0, maxBatch)
     const batch = this.#waiting
     this.#waiting = []
     return batch
@@ -467,7 +467,7 @@ export class SqliteEngine implements Engine {
     this.#rehearsed.add(operation.name)
     try {
       inSnapshot(this.#connection, () => {
-        const source = this.#source(command.namespace, new Known())
+        const source = this.#source(command.namespace, new RowCache())
         if (operation.claims) lookAhead(source)
         this.#decide(prepared, source)
       })
@@ -502,7 +502,7 @@ export class SqliteEngine implements Engine {
     return step.value
   }
 
-  #source(namespace: string, known: Known): Source {
+  #source(namespace: string, known: RowCache): Source {
     return {
       connection: this.#connection,
       namespace,
@@ -581,8 +581,8 @@ export class SqliteEngine implements Engine {
       this.#rollBack()
       this.#environment.reached?.('recovery.begun')
       const input = { trigger: 'claim', promoteOnly, first: claimedQueues(batch) }
-      const chance = chanceFor('recovery.run', input, this.#environment)
-      const command: Command = { operation: 'recovery.run', input, namespace, caller, chance }
+      const entropy = entropyFor('recovery.run', input, this.#environment)
+      const command: Command = { operation: 'recovery.run', input, namespace, caller, entropy }
       const report = this.#transactNow(prepare(command)) as RecoveryReport
       this.#options.onRecovered(report, 'claim', this.#environment.monotonic() - started)
     } catch (error) {
@@ -615,7 +615,7 @@ export class SqliteEngine implements Engine {
   /** A little at a time and with nobody waiting, instead of all of it at the end of one unlucky commit. */
   #lookAtLog(): void {
     this.#unmoved++
-    if (this.#unmoved < unmovedMax) return
+    if (this.#unmoved < maxUnmoved) return
     if (this.#options.hasCaretaker) this.#tellOfLog()
     else this.#moveLog()
   }

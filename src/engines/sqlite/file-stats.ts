@@ -10,7 +10,7 @@ export function lookAt(path: string): BigIntStats | null {
     const { code } = cause as NodeJS.ErrnoException
     if (code === 'ENOENT' || code === 'ENOTDIR') return null
     throw new HoldfastError('STORE_UNAVAILABLE', {
-      what: `${path} is out of reach (${code ?? String(cause)})`,
+      what: `${path} cannot be reached (${code ?? String(cause)})`,
       next: 'check the disk, and the permissions of the folders above it',
       facts: { path, code },
       cause,

@@ -14,8 +14,8 @@ const conditions = {
   ownerOrNone: `and ifnull(${word('owner')} = ?, 1)`,
   host: `and ${word('host')} is ?`,
   hostOrNone: `and ifnull(${word('host')} = ?, ${word('host')} is null)`,
-  priorityMax: 'and item.priority <= ?',
-  agent: "and item.standing = 'held' and item.agent = ?",
+  maxPriority: 'and item.priority <= ?',
+  agent: "and item.phase = 'held' and item.agent = ?",
 } as const satisfies Record<keyof ItemFilter, string>
 
 const fields = Object.keys(conditions) as (keyof ItemFilter)[]

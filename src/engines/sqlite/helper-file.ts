@@ -18,7 +18,7 @@ import {
   statSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { bellsMax } from '../../domain/bell.ts'
+import { maxBells } from '../../domain/bell.ts'
 import { isOwn, isShared } from '../../host/access.ts'
 import type { StoreWarning } from '../engine.ts'
 
@@ -177,17 +177,26 @@ export function helperWarnings(store: string): StoreWarning[] {
   const found = lstatSync(folder, { throwIfNoEntry: false })
   const fault = folderFault(found, store)
   if (fault !== null) return [warning(folder, fault), ...fileWarnings(store, [turnEnd])]
-  const bells = found === undefined ? [] : Array.from({ length: bellsMax }, (_, bell) => bellEnd(bell))
+  const bells = found === undefined ? [] : Array.from({ length: maxBells }, (_, bell) => bellEnd(bell))
   // One is enough to send somebody to look at the folder.
   return [...fileWarnings(store, [turnEnd]), ...fileWarnings(store, bells).slice(0, 1)]
 }
 
 function fileWarnings(store: string, ends: readonly string[]): StoreWarning[] {
   return ends.flatMap((end) => {
-    const found = lstatSync(store + end, { throwIfNoEntry: false })
+    const found = statsIfSeen(store + end)
     const fault = found ? faultOf(found, store) : null
     return fault === null ? [] : [warning(store + end, fault)]
   })
+}
+
+/** Whoever may only read the store may not be allowed to look into the folder beside it. */
+function statsIfSeen(path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false })
+  } catch {
+    return undefined
+  }
 }
 
 function warning(path: string, fault: string): StoreWarning {

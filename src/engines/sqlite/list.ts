@@ -42,13 +42,13 @@ function openItems(source: Source, request: Request, cursor: ItemCursor | null, 
   const lists = request.lines
     .filter((line) => line !== 'closed')
     .map((line) => {
-      const isAside = request.quarantined === true || (line === 'waiting' && request.asideOnly)
+      const isAside = request.quarantined === true || (line === 'waiting' && request.quarantinedOnly)
       const freedBy = line === 'waiting' ? request.freedBy : null
       const index = freedBy ? 'item_id' : openLines[line]
       return items(
         source,
         `indexed by ${isAside ? 'item_quarantined' : index}
-where namespace = ? and queue = ? and standing = '${line}' ${isAside ? 'and quarantined_at is not null' : ''} ${freedBy ? amongFreed : ''} ${condition} ${filters(request)}
+where namespace = ? and queue = ? and phase = '${line}' ${isAside ? 'and quarantined_at is not null' : ''} ${freedBy ? amongFreed : ''} ${condition} ${filters(request)}
 order by priority, added_at, id
 limit ${limit}`,
         request.queue,
@@ -69,7 +69,7 @@ function closedItems(source: Source, request: Request, cursor: ItemCursor | null
     return items(
       source,
       `indexed by item_closed
-where namespace = ? and queue = ? and standing = 'closed' ${condition} ${filters(request)}
+where namespace = ? and queue = ? and phase = 'closed' ${condition} ${filters(request)}
 ${order}`,
       request.queue,
       ...values,
@@ -80,7 +80,7 @@ ${order}`,
     items(
       source,
       `indexed by item_failed
-where namespace = ? and queue = ? and outcome = 'badly' and state = ? ${condition} ${filters({ ...request, states: null })}
+where namespace = ? and queue = ? and outcome = 'failed' and state = ? ${condition} ${filters({ ...request, states: null })}
 ${order}`,
       request.queue,
       state,

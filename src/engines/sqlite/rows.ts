@@ -4,7 +4,7 @@ import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
-import type { Known } from './known.ts'
+import type { RowCache } from './row-cache.ts'
 import { decode, type Table, tables } from './tables.ts'
 
 export interface Source {
@@ -17,7 +17,7 @@ export interface Source {
   readonly outage: Outage | null
   /** How long leases that nobody renews are spared after their end. */
   readonly manualGraceMs: number
-  readonly known: Known
+  readonly known: RowCache
 }
 
 /** One column a row, packed as a JSON array: the driver pays for every column it hands over. */
@@ -61,14 +61,14 @@ and peer.start_time is own.start_time`
 const selectItem = select(tables.item)
 const itemQueries = new Map<string, string>()
 /** Limits are part of a text. */
-const itemQueriesMax = 1000
+const maxItemQueries = 1000
 
 /** The whole text of a query, made once: looking a statement up by a long new string costs as much as running it. */
 function itemQuery(where: string): string {
   const known = itemQueries.get(where)
   if (known !== undefined) return known
   const text = `${selectItem}\n${where}`
-  if (itemQueries.size >= itemQueriesMax) itemQueries.clear()
+  if (itemQueries.size >= maxItemQueries) itemQueries.clear()
   itemQueries.set(where, text)
   return text
 }

@@ -15,7 +15,7 @@ import type { StoreWarning } from '../engine.ts'
 import { Connection } from './connection.ts'
 import { idOf, lookAt } from './file-stats.ts'
 import { helperWarnings } from './helper-file.ts'
-import { accessWarnings, assertLocal, placeWarnings } from './place.ts'
+import { accessWarnings, assertLocal, fileSystemWarnings } from './store-location.ts'
 import { assertNoStrayLog } from './store-log.ts'
 import { checkLinks } from './store-name.ts'
 import type { Turn } from './turn.ts'
@@ -47,7 +47,7 @@ export async function findStoreFile(
   if (stats === null) throw lostError(location, gone)
   const warnings = [
     ...checkLinks(location, stats.nlink),
-    ...placeWarnings(location, environment),
+    ...fileSystemWarnings(location, environment),
     ...accessWarnings(location, Number(stats.mode)),
     ...helperWarnings(location),
   ]
@@ -138,7 +138,7 @@ export class StoreFile {
 
 /** Where this thread last opened each file, by device and inode. */
 const openedAt = new Map<string, string>()
-const openedMax = 1000
+const maxOpened = 1000
 
 /**
  * In one process SQLite keeps one index of the log for each file, named after the path by which it was opened first. A
@@ -151,7 +151,7 @@ async function assertOneName(location: string, stats: BigIntStats): Promise<void
   if (before === location || !isOpenHere(id)) {
     openedAt.set(id, location)
     const [oldest] = openedAt.keys()
-    if (openedAt.size > openedMax) openedAt.delete(oldest as string)
+    if (openedAt.size > maxOpened) openedAt.delete(oldest as string)
     return
   }
   throw new HoldfastError('STORE_UNAVAILABLE', {
@@ -198,7 +198,7 @@ export function lostError(location: string, how: string): HoldfastError {
 function doubtError(location: string, how: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the store ${location} was ${how} during this change, which is in the former file only`,
-    next: 'close this handle, open the store again and look before you repeat it',
+    next: 'close this handle, open the store again and check before you repeat it',
     facts: { location, lost: how, inDoubt: true },
   })
 }

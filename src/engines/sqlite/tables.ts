@@ -96,13 +96,13 @@ export function differenceOf(table: Table, before: object, after: object): Diffe
   let branch = table.updates
   let json = ''
   const values: Value[] = []
-  for (const place of differing(table, before, after)) {
-    const field = table.fields[place] as string
-    const kind = table.kinds[place] as Kind
+  for (const index of differing(table, before, after)) {
+    const field = table.fields[index] as string
+    const kind = table.kinds[index] as Kind
     const encoded = encode(kind, now[field])
     values.push(encoded)
     if (!renewalFields.has(field)) json += jsonField(json, field, kind, encoded)
-    branch = branch.next[place] ?? grow(branch, table, place)
+    branch = branch.next[index] ?? grow(branch, table, index)
   }
   if (values.length === 0) return null
   branch.text ??= `update ${table.name}\nset ${branch.columns.map((name) => `${name} = ?`).join(', ')}\n${table.whereAsRead}`

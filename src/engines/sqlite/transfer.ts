@@ -115,7 +115,7 @@ export class SqliteTransfer implements Transfer {
   }
 
   async countRows(table: TransferTable): Promise<number> {
-    return Number(this.#connection.get(`select count(*) from ${placeFor(table).name}`)?.[0])
+    return Number(this.#connection.get(`select count(*) from ${namesOf(table).name}`)?.[0])
   }
 
   async readRows(
@@ -124,8 +124,8 @@ export class SqliteTransfer implements Transfer {
     limit: number,
   ): Promise<readonly TransferRow[]> {
     if (table === eventTable) return this.#readEvents(after, limit)
-    const { name, columns } = placeFor(table)
-    const key = table.key.map((place) => columns[place] as string)
+    const { name, columns } = namesOf(table)
+    const key = table.key.map((index) => columns[index] as string)
     const values = (after ?? []).map((cell, index) => encode(kindAt(table, table.key[index] as number), cell))
     const beyond = after === null ? '' : `where (${key.join(', ')}) > (${key.map(() => '?').join(', ')})`
     return this.#rows(
@@ -200,11 +200,11 @@ limit ${limit}`,
   }
 
   #insert(table: TransferTable, rows: readonly TransferRow[]): void {
-    const { name, columns } = placeFor(table)
+    const { name, columns } = namesOf(table)
     const text = `insert into ${name} (${columns.join(', ')})\nvalues (${columns.map(() => '?').join(', ')})`
     for (const row of rows) {
       try {
-        this.#connection.run(text, ...row.map((cell, place) => encode(kindAt(table, place), cell)))
+        this.#connection.run(text, ...row.map((cell, index) => encode(kindAt(table, index), cell)))
       } catch (error) {
         throw classify(error, `${this.location}, row ${JSON.stringify(positionOf(table, row))} of ${name}`)
       }
@@ -213,7 +213,7 @@ limit ${limit}`,
 
   async removeAllRows(): Promise<void> {
     for (const table of transferTables.toReversed())
-      this.#connection.run(`delete from ${placeFor(table).name}`)
+      this.#connection.run(`delete from ${namesOf(table).name}`)
   }
 
   /** SQLite numbers after the highest row there is. */
@@ -261,13 +261,13 @@ limit ${limit}`,
 }
 
 /** The floor of a namespace is a column of its row here. */
-function placeFor(table: TransferTable): { name: string; columns: readonly string[] } {
+function namesOf(table: TransferTable): { name: string; columns: readonly string[] } {
   if (table === floorTable) return { name: 'namespace', columns: ['name', 'token_floor'] }
   return { name: table.name, columns: table.columns.map(({ name }) => name) }
 }
 
-function kindAt(table: TransferTable, place: number): Kind {
-  return (table.columns[place] as TransferTable['columns'][number]).kind
+function kindAt(table: TransferTable, index: number): Kind {
+  return (table.columns[index] as TransferTable['columns'][number]).kind
 }
 
 function encode(kind: Kind, cell: string | number | null): Value {

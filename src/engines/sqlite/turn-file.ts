@@ -22,20 +22,20 @@ export interface Line {
 /** The first record is the turn: whose, free from when, begun when. Each other is one who waits: who, since when, last seen. */
 const recordNumbers = 3
 const recordBytes = recordNumbers * Float64Array.BYTES_PER_ELEMENT
-const recordsMax = 128
+const maxRecords = 128
 /** Those who wait look more often than this, so whoever was not seen for so long is gone or stopped. */
 const seenForMs = 100
 /** No turn is longer: what says so is torn, or of another boot. */
-export const turnMaxMs = 40
+export const maxTurnMs = 40
 
 export class TurnFile {
   readonly #file: HelperFile
   readonly #who: number
-  readonly #numbers = new Float64Array(recordsMax * recordNumbers)
+  readonly #numbers = new Float64Array(maxRecords * recordNumbers)
   readonly #bytes = new Uint8Array(this.#numbers.buffer)
   readonly #record = new Float64Array(recordNumbers)
   readonly #recordBytes = new Uint8Array(this.#record.buffer)
-  #place: number | null = null
+  #slot: number | null = null
 
   constructor(store: string, environment: Environment) {
     this.#file = new HelperFile(store, turnEnd, constants.O_RDWR)
@@ -51,25 +51,25 @@ export class TurnFile {
   look(since: number, now: number): Line | null {
     if (!this.#read(this.#bytes.length)) return null
     const [, freeAt = 0, startedAt = 0] = this.#numbers
-    const isCredible = freeAt <= now + turnMaxMs && startedAt <= now
+    const isCredible = freeAt <= now + maxTurnMs && startedAt <= now
     let [waiting, before] = [0, 0]
-    for (let place = 1; place < recordsMax; place++) {
-      if (!this.#isWaiting(place, now) || this.#whoAt(place) === this.#who) continue
+    for (let slot = 1; slot < maxRecords; slot++) {
+      if (!this.#isWaiting(slot, now) || this.#whoAt(slot) === this.#who) continue
       waiting++
-      if ((this.#numbers[place * recordNumbers + 1] as number) < since) before++
+      if ((this.#numbers[slot * recordNumbers + 1] as number) < since) before++
     }
     return { ...(isCredible ? { freeAt, startedAt } : { freeAt: 0, startedAt: 0 }), waiting, before }
   }
 
   /** Keeps our place among those who wait; asked after each look. */
   wait(since: number, now: number): void {
-    if (this.#place === null || this.#whoAt(this.#place) !== this.#who) this.#place = this.#freePlace(now)
-    if (this.#place !== null) this.#write(this.#place, this.#who, since, now)
+    if (this.#slot === null || this.#whoAt(this.#slot) !== this.#who) this.#slot = this.#freeSlot(now)
+    if (this.#slot !== null) this.#write(this.#slot, this.#who, since, now)
   }
 
   leave(): void {
-    if (this.#place !== null) this.#write(this.#place, 0, 0, 0)
-    this.#place = null
+    if (this.#slot !== null) this.#write(this.#slot, 0, 0, 0)
+    this.#slot = null
   }
 
   take(now: number, turnMs: number): void {
@@ -87,21 +87,21 @@ export class TurnFile {
     this.#file.close()
   }
 
-  #whoAt(place: number): number {
-    return this.#numbers[place * recordNumbers] as number
+  #whoAt(slot: number): number {
+    return this.#numbers[slot * recordNumbers] as number
   }
 
-  #isWaiting(place: number, now: number): boolean {
-    const seenAt = this.#numbers[place * recordNumbers + 2] as number
-    return this.#whoAt(place) !== 0 && seenAt <= now && seenAt > now - seenForMs
+  #isWaiting(slot: number, now: number): boolean {
+    const seenAt = this.#numbers[slot * recordNumbers + 2] as number
+    return this.#whoAt(slot) !== 0 && seenAt <= now && seenAt > now - seenForMs
   }
 
-  #freePlace(now: number): number | null {
+  #freeSlot(now: number): number | null {
     // From a place of our own: two who come at once shall not choose the same.
-    const places = recordsMax - 1
-    for (let step = 0; step < places; step++) {
-      const place = 1 + ((this.#who + step) % places)
-      if (!this.#isWaiting(place, now)) return place
+    const slots = maxRecords - 1
+    for (let step = 0; step < slots; step++) {
+      const slot = 1 + ((this.#who + step) % slots)
+      if (!this.#isWaiting(slot, now)) return slot
     }
     return null
   }
@@ -116,13 +116,13 @@ export class TurnFile {
     }
   }
 
-  #write(place: number, who: number, first: number, second: number): void {
+  #write(slot: number, who: number, first: number, second: number): void {
     if (!this.#file.isOpen) return
     this.#record[0] = who
     this.#record[1] = first
     this.#record[2] = second
     try {
-      writeSync(this.#file.open(), this.#recordBytes, 0, recordBytes, place * recordBytes)
+      writeSync(this.#file.open(), this.#recordBytes, 0, recordBytes, slot * recordBytes)
     } catch {
       // No room on the disk: nobody learns of us, and we wait as if there were no line.
     }

@@ -8,7 +8,7 @@ import type { Outage } from '../../domain/outage.ts'
 import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { isBusy } from './classify.ts'
-import { type Line, TurnFile, turnMaxMs } from './turn-file.ts'
+import { type Line, maxTurnMs, TurnFile } from './turn-file.ts'
 
 /** The first refusal may be one short transaction of another process: try again soon, then after longer waits. */
 const firstWaitMs = 1
@@ -29,13 +29,13 @@ const turnMinMs = 8
  * A free turn is left to each of those before us for four looks: who does not take it is dead, stopped or late.
  */
 const lookMinMs = 1
-const lookMaxMs = 3
+const maxLookMs = 3
 const lookAtLeastEveryMs = 30
-const missedMs = 4 * lookMaxMs
+const missedMs = 4 * maxLookMs
 /** Refused for so long without a break, a process takes the store for out of reach. */
 const outageMs = 1000
 /** After this long the line is taken for misleading. */
-const inLineMaxMs = 1000
+const maxInLineMs = 1000
 
 export class Turn {
   readonly #environment: Environment
@@ -156,7 +156,7 @@ export class Turn {
 
   /** True: our turn has begun. */
   async #standInLine(file: TurnFile, since: number): Promise<boolean> {
-    const untilAt = since + Math.min(inLineMaxMs, this.#timeoutMs / 2)
+    const untilAt = since + Math.min(maxInLineMs, this.#timeoutMs / 2)
     for (;;) {
       const now = this.#environment.monotonic()
       const line = file.look(since, now)
@@ -164,7 +164,7 @@ export class Turn {
       if (line.freeAt > now || line.waiting > 0) this.#contendedUntil = now + contendedForMs
       const ourTurnAt = line.freeAt + line.before * missedMs
       if (now >= ourTurnAt) {
-        file.take(now, Math.max(turnMinMs, Math.min(turnMaxMs, roundMs / (line.waiting + 1))))
+        file.take(now, Math.max(turnMinMs, Math.min(maxTurnMs, roundMs / (line.waiting + 1))))
         return true
       }
       // Our own turn has ended and others wait: they need not look at the clock.
@@ -183,7 +183,7 @@ export class Turn {
 }
 
 function lookAfterMs({ startedAt, before }: Line, now: number): number {
-  const nextLooksAfterMs = Math.max(lookMinMs, Math.min(now - startedAt, lookMaxMs))
+  const nextLooksAfterMs = Math.max(lookMinMs, Math.min(now - startedAt, maxLookMs))
   return Math.min((before + 1) * nextLooksAfterMs, lookAtLeastEveryMs)
 }
 
@@ -195,7 +195,7 @@ function patienceMs(waitedMs: number): number {
 function busyError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
   return new HoldfastError('BUSY', {
     what: `another process kept ${location} from being written for ${timeoutMs} ms; nothing was changed`,
-    next: 'try again; if it lasts, look for a stopped process that was writing (state T in ps)',
+    next: 'try again; if it persists, look for a stopped process that was writing (state T in ps)',
     facts: { location, timeoutMs },
     cause,
   })
@@ -204,7 +204,7 @@ function busyError(location: string, timeoutMs: number, cause: unknown): Holdfas
 function unreadableError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
   return new HoldfastError('BUSY', {
     what: `another process kept ${location} from being read for ${timeoutMs} ms`,
-    next: 'try again; if it lasts, look for a process that was stopped while it recovered the log (state T in ps)',
+    next: 'try again; if it persists, look for a process that was stopped while it recovered the log (state T in ps)',
     facts: { location, timeoutMs },
     cause,
   })

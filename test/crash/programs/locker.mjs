@@ -20,7 +20,7 @@ const orders = {
   async rounds({ name, count, folder }) {
     for (let round = 0; round < count; round++) {
       const { outcome } = await hf.locks.acquireLock(name, { waitMs: 60_000 })
-      if (outcome !== 'claimed') throw new Error(`not ${outcome}`)
+      if (outcome !== 'acquired') throw new Error(`not ${outcome}`)
       try {
         mkdirSync(join(folder, 'inside'))
       } catch {
@@ -39,7 +39,7 @@ const orders = {
   async line({ name, count }) {
     const serve = async () => {
       const { outcome, lease } = await hf.locks.acquireLock(name, { waitMs: 60_000 })
-      if (outcome !== 'claimed') throw new Error(`not ${outcome}`)
+      if (outcome !== 'acquired') throw new Error(`not ${outcome}`)
       await hf.locks.releaseLock(name, { token: lease.token })
     }
     await Promise.all(Array.from({ length: count }, serve))
@@ -75,8 +75,8 @@ const orders = {
     return rest
   },
 
-  start: ({ run, ...options }) => hf.locks.progress.start(run, options),
-  record: ({ run, ...options }) => hf.locks.progress.record(run, options),
+  start: ({ run, ...options }) => hf.runs.start(run, options),
+  record: ({ run, ...options }) => hf.runs.record(run, options),
   release: ({ name, token }) => hf.locks.releaseLock(name, { token }),
 }
 

@@ -19,8 +19,8 @@ function hasEnded(movedChange: unknown): boolean {
 }
 
 export const crashLoaders = {
-  losses({ sinceMs, limit }, place) {
-    const parameters = new Parameters(place)
+  losses({ sinceMs, limit }, scope) {
+    const parameters = new Parameters(scope)
     const text = `select ${holder}, t.at, t.id
 from holdfast.event t
 where t.namespace = $1 and t.at >= ${wall} - ${parameters.add(sinceMs)} and ${isLoss} and ${isCrash} and ${holder} is not null
@@ -32,8 +32,8 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  grantEnds({ window }, place) {
-    const parameters = new Parameters(place)
+  grantEnds({ window }, scope) {
+    const parameters = new Parameters(scope)
     // Sequence numbers have gaps here, so the newest events are counted off.
     const text = `select case when ${isLoss} then ${holder} else t.agent end, ${isLoss}, case when t.kind = 'item.moved' then t.change end
 from (

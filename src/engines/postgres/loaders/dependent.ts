@@ -36,12 +36,12 @@ const countCascades =
 const selectClosedBlockers = `select c.blocker
 from holdfast.cascade c
 left join holdfast.item t on t.namespace = c.namespace and t.id = c.blocker
-where c.namespace = $1 and (t.id is null or t.outcome = 'well')
+where c.namespace = $1 and (t.id is null or t.outcome = 'succeeded')
 limit 1000`
 
 export const dependentLoaders = {
-  dependents({ ids, limit }, place) {
-    const parameters = new Parameters(place)
+  dependents({ ids, limit }, scope) {
+    const parameters = new Parameters(scope)
     // None may be passed over: nobody would come back to free it.
     const text = `select ${columns}, wanted.blocker
 from unnest(${parameters.add(ids)}::text[]) as wanted (blocker)
@@ -54,7 +54,7 @@ cross join lateral (
 ) waiting
 join holdfast.item t on t.namespace = $1 and t.id = waiting.item
 ${withQueue}
-order by t.id${lockClause(place, 'wait')}`
+order by t.id${lockClause(scope, 'wait')}`
     return {
       queries: [{ text, values: parameters.values, youngerAt: itemYoungerAt }],
       searched: ['item'],
@@ -63,8 +63,8 @@ order by t.id${lockClause(place, 'wait')}`
     }
   },
 
-  transitiveDependents({ id, limit }, place) {
-    const parameters = new Parameters(place)
+  transitiveDependents({ id, limit }, scope) {
+    const parameters = new Parameters(scope)
     // `union` keeps each id once, so even a circle would come to an end; rows are made only as far as they are asked for.
     const text = `with recursive waiting (item) as (
   select item from holdfast.blocker where namespace = $1 and blocker = ${parameters.add(id)}
@@ -81,18 +81,18 @@ select item from waiting limit ${parameters.add(limit)}`
     }
   },
 
-  vainWaits({ window, limit }, place) {
-    const parameters = new Parameters(place)
+  vainWaits({ window, limit }, scope) {
+    const parameters = new Parameters(scope)
     // One by one: the planner takes the window for as long as it may be, and would read every item instead.
     const text = `select coalesce(i.key, i.id), i.queue, coalesce(awaited.key, wait.blocker), awaited.state
 from (select blocker, item from holdfast.blocker where namespace = $1 limit ${parameters.add(window)}) wait
 cross join lateral (
-  select t.key, t.id, t.queue from holdfast.item t where t.namespace = $1 and t.id = wait.item and t.standing <> 'closed' limit 1
+  select t.key, t.id, t.queue from holdfast.item t where t.namespace = $1 and t.id = wait.item and t.phase <> 'closed' limit 1
 ) i
 left join lateral (
   select t.key, t.id, t.state, t.outcome from holdfast.item t where t.namespace = $1 and t.id = wait.blocker limit 1
 ) awaited on true
-where awaited.id is null or awaited.outcome = 'badly'
+where awaited.id is null or awaited.outcome = 'failed'
 limit ${parameters.add(limit)}`
     return {
       queries: [{ text, values: parameters.values }],
@@ -104,8 +104,8 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  transitiveBlockers({ ids, limit }, place) {
-    const parameters = new Parameters(place)
+  transitiveBlockers({ ids, limit }, scope) {
+    const parameters = new Parameters(scope)
     const text = `with recursive awaited (id) as (
   select unnest(${parameters.add(ids)}::text[]) collate "C"
   union
@@ -120,15 +120,15 @@ select id from awaited limit ${parameters.add(limit)}`
     }
   },
 
-  stackedOn({ id, limit }, place) {
-    const parameters = new Parameters(place)
+  stackedOn({ id, limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.id = any(array(
   with recursive stacked (id) as (
-    select i.id from holdfast.item i where i.namespace = $1 and i.parent = ${parameters.add(id)} and i.standing <> 'closed'
+    select i.id from holdfast.item i where i.namespace = $1 and i.parent = ${parameters.add(id)} and i.phase <> 'closed'
     union
     select i.id
     from stacked join holdfast.item i on i.namespace = $1 and i.parent = stacked.id
-    where i.standing <> 'closed'
+    where i.phase <> 'closed'
   )
   select id from stacked limit ${parameters.add(limit)}
 ))
@@ -136,23 +136,23 @@ order by t.id`
     return {
       // Nobody puts another item on top of one of these meanwhile.
       names: [blockersName],
-      queries: [query(place, tables.item, 'wait', rest, parameters)],
+      queries: [query(scope, tables.item, 'wait', rest, parameters)],
       searched: ['item'],
       read: ([rows]) => decodeAll<Item>(tables.item, rows),
     }
   },
 
-  freedDependents({ limit }, place) {
+  freedDependents({ limit }, scope) {
     const some = 'select c.blocker from holdfast.cascade c where c.namespace = $1 order by c.blocker limit 10'
     // Finished is what nothing waits for at all: an item that somebody is at work on still waits.
     const cascades = `select ${columnsOf(tables.cascade)}, exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = t.blocker),
   exists (select 1 from holdfast.item i where i.namespace = $1 and i.id = t.blocker)
 from holdfast.cascade t
-where t.namespace = $1 and t.blocker = any(array(${some}))${lockClause(place, 'skip')}`
+where t.namespace = $1 and t.blocker = any(array(${some}))${lockClause(scope, 'skip')}`
     // Locked, so that none starts over before the commit: what waits for it then waits for its next end.
     const rest = `and t.id = any(array(${some}))\norder by t.id`
-    const blockers = query(place, tables.item, 'skip', rest)
-    const parameters = new Parameters(place)
+    const blockers = query(scope, tables.item, 'skip', rest)
+    const parameters = new Parameters(scope)
     const dependents = `select ${columns}, wanted.blocker
 from (${some}) wanted
 cross join lateral (
@@ -164,16 +164,16 @@ cross join lateral (
 ) waiting
 join holdfast.item t on t.namespace = $1 and t.id = waiting.item
 ${withQueue}
-limit $2${lockClause(place, 'skip')}`
+limit $2${lockClause(scope, 'skip')}`
     const hasDependentsAt = youngerAt(tables.cascade) + 1
     const isThereAt = hasDependentsAt + 1
     return {
       queries: [
-        { text: cascades, values: [place.namespace], youngerAt: youngerAt(tables.cascade) },
+        { text: cascades, values: [scope.namespace], youngerAt: youngerAt(tables.cascade) },
         blockers,
         { text: dependents, values: parameters.values, youngerAt: itemYoungerAt },
         // Also those that somebody else has locked.
-        { text: countCascades, values: [place.namespace] },
+        { text: countCascades, values: [scope.namespace] },
       ],
       searched: ['cascade', 'item'],
       read([found, closed, waiting, counted]) {
@@ -182,14 +182,16 @@ limit $2${lockClause(place, 'skip')}`
         )
         const isFinished = (row: Row) => {
           const { blocker } = decode<Cascade>(tables.cascade, row)
-          return row[hasDependentsAt] === false || (outcomes.has(blocker) && outcomes.get(blocker) !== 'well')
+          return (
+            row[hasDependentsAt] === false || (outcomes.has(blocker) && outcomes.get(blocker) !== 'succeeded')
+          )
         }
         const removed = new Set(
           (found ?? [])
             .filter((row) => row[isThereAt] === false)
             .map((row) => decode<Cascade>(tables.cascade, row).blocker),
         )
-        const isOver = (blocker: string) => outcomes.get(blocker) === 'well' || removed.has(blocker)
+        const isOver = (blocker: string) => outcomes.get(blocker) === 'succeeded' || removed.has(blocker)
         const finished = (found ?? []).filter(isFinished).map((row) => decode<Cascade>(tables.cascade, row))
         return {
           dependents: dependentsOf(waiting)
@@ -202,8 +204,8 @@ limit $2${lockClause(place, 'skip')}`
     }
   },
 
-  closedBlockers: (_, place) => ({
-    queries: [{ text: selectClosedBlockers, values: [place.namespace] }],
+  closedBlockers: (_, scope) => ({
+    queries: [{ text: selectClosedBlockers, values: [scope.namespace] }],
     searched: ['cascade'],
     read: ([rows]) => (rows ?? []).map(([blocker]) => blocker as string),
   }),

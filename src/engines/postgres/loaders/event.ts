@@ -54,8 +54,8 @@ function endsFeed(newest: boolean, before: number | null | undefined): boolean {
 }
 
 export const eventLoaders = {
-  events({ since, limit, of, newest, before }, place) {
-    const parameters = new Parameters(place)
+  events({ since, limit, of, newest, before }, scope) {
+    const parameters = new Parameters(scope)
     const conditions = ['t.namespace = $1', `t.seq > ${parameters.add(since)}`]
     if (of !== null)
       conditions.push(`t.subject = ${parameters.add(of.subject)} and t.id = ${parameters.add(of.id)}`)
@@ -72,7 +72,7 @@ limit ${parameters.add(limit)}`
     return {
       queries: [
         { text, values: parameters.values },
-        ...(isFeed ? [{ text: isHeldBack, values: [place.namespace] }] : []),
+        ...(isFeed ? [{ text: isHeldBack, values: [scope.namespace] }] : []),
       ],
       isPartial: ([rows = [], heldBack]) => (rows.length < limit || isEnd) && heldBack?.[0]?.[0] === true,
       read([rows]) {
@@ -82,8 +82,8 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  eventsAbout({ subject, since, before, newest, limit, window }, place) {
-    const parameters = new Parameters(place)
+  eventsAbout({ subject, since, before, newest, limit, window }, scope) {
+    const parameters = new Parameters(scope)
     const columns = eventColumns.map((name) => `t.${name}`).join(', ')
     const order = newest ? 'desc' : 'asc'
     const looked = `from holdfast.event t
@@ -103,7 +103,7 @@ limit ${parameters.add(limit)}`
       queries: [
         { text, values: parameters.values },
         counted,
-        { text: isHeldBack, values: [place.namespace] },
+        { text: isHeldBack, values: [scope.namespace] },
       ],
       isPartial: ([rows = [], looks, heldBack]) =>
         ((rows.length < limit && Number(looks?.[0]?.[0]) < window) || endsFeed(newest, before)) &&
@@ -116,31 +116,31 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  eventSamples: ({ after }, place) => ({
-    queries: [{ text: selectSamples, values: [place.namespace, after] }],
+  eventSamples: ({ after }, scope) => ({
+    queries: [{ text: selectSamples, values: [scope.namespace, after] }],
     read: ([rows]) => (rows ?? []).map(([at]) => ({ at: Number(at) })),
   }),
 
-  checkpoint: (_, place) => ({
+  checkpoint: (_, scope) => ({
     names: ['checkpoint'],
-    queries: [query(place, tables.checkpoint, 'wait', "and t.name = 'events'")],
+    queries: [query(scope, tables.checkpoint, 'wait', "and t.name = 'events'")],
     read: ([rows]) => decodeFirst<Checkpoint>(tables.checkpoint, rows),
   }),
 
-  horizons: (_, place) => ({
+  horizons: (_, scope) => ({
     names: ['horizon'],
-    queries: [query(place, tables.horizon, 'wait', 'order by t.wait_ms')],
+    queries: [query(scope, tables.horizon, 'wait', 'order by t.wait_ms')],
     read: ([rows]) => decodeAll<Horizon>(tables.horizon, rows),
   }),
 
-  images({ keys }, place) {
-    const parameters = new Parameters(place)
+  images({ keys }, scope) {
+    const parameters = new Parameters(scope)
     const subjects = parameters.add(keys.map(({ subject }) => subject))
     const ids = parameters.add(keys.map(({ id }) => id))
     const text = `select ${columnsOf(tables.image)}
 from unnest(${subjects}::text[], ${ids}::text[]) as wanted (subject, id)
 join holdfast.image t on t.namespace = $1 and t.subject = wanted.subject and t.id = wanted.id
-order by t.subject, t.id${lockClause(place, 'wait')}`
+order by t.subject, t.id${lockClause(scope, 'wait')}`
     return {
       // They change with the checkpoint only.
       names: ['checkpoint'],
@@ -149,22 +149,22 @@ order by t.subject, t.id${lockClause(place, 'wait')}`
     }
   },
 
-  imagePage({ after, limit }, place) {
-    const parameters = new Parameters(place)
+  imagePage({ after, limit }, scope) {
+    const parameters = new Parameters(scope)
     const from = `(${parameters.add(after?.subject ?? '')}, ${parameters.add(after?.id ?? '')})`
     const rest = `and (t.subject, t.id) > ${from}\norder by t.subject, t.id\nlimit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.image, 'none', rest, parameters)],
+      queries: [query(scope, tables.image, 'none', rest, parameters)],
       searched: ['image'],
       read: ([rows]) => decodeAll<ImageRow>(tables.image, rows),
     }
   },
 
-  tokenFloor: (_, place) => ({
+  tokenFloor: (_, scope) => ({
     queries: [
       {
         text: `select coalesce(max(t.floor), 0), ${youngerWriters('t')}\nfrom holdfast.token_floor t\nwhere t.namespace = $1`,
-        values: [place.namespace],
+        values: [scope.namespace],
         youngerAt: 1,
       },
     ],

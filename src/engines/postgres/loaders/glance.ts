@@ -1,6 +1,6 @@
 /** Queues at a glance: which are worth a look, and counts that stop at a bound. */
 import { bounded } from '../../../domain/count.ts'
-import { newestClosedMax, type QueueGlance } from '../../engine.ts'
+import { maxNewestClosed, type QueueGlance } from '../../engine.ts'
 import type { Query, Row } from '../plan.ts'
 import { Parameters } from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'
@@ -8,9 +8,9 @@ import type { Loaders } from './loader.ts'
 import { definedQueueAt } from './queue.ts'
 
 /** Queues with ready items, and held items, that are looked at to find the ones worth showing. */
-const lookedAtMax = 1000
+const maxLookedAt = 1000
 /** Closed items of a queue that tell whether it is failing now. */
-const lateMax = 10
+const maxLate = 10
 
 const queueYoungerAt = youngerAt(tables.queue)
 
@@ -26,25 +26,25 @@ function queuesIn(name: string, condition: string): string {
 }
 
 /** Most of the newest ones failed, and not just one or two. */
-const isFailing = `select count(*) filter (where late.outcome = 'badly') > greatest(2, count(*) filter (where late.outcome = 'well'))
+const isFailing = `select count(*) filter (where late.outcome = 'failed') > greatest(2, count(*) filter (where late.outcome = 'succeeded'))
 from (
   select i.outcome
   from holdfast.item i
-  where i.namespace = $1 and i.queue = f.name and i.standing = 'closed'
+  where i.namespace = $1 and i.queue = f.name and i.phase = 'closed'
   order by i.closed_at desc, i.id desc
-  limit ${lateMax}
+  limit ${maxLate}
 ) late`
 
 /** Most in need first: set aside, failing, paused, the longest waiting, held; then by name. */
 const selectWatched = `with recursive
 ${queuesIn('quarantined', 'i.quarantined_at is not null')},
-${queuesIn('failed', "i.outcome = 'badly'")},
-${queuesIn('ready', "i.standing = 'ready'")},
+${queuesIn('failed', "i.outcome = 'failed'")},
+${queuesIn('ready', "i.phase = 'ready'")},
 candidate (name, need, at) as (
-  select * from (select q.name, 1, null::bigint from quarantined q where q.name is not null limit ${lookedAtMax}) c1
+  select * from (select q.name, 1, null::bigint from quarantined q where q.name is not null limit ${maxLookedAt}) c1
   union all
   select c2.name, 2, null::bigint
-  from (select f.name, (${isFailing}) as fails from failed f where f.name is not null limit ${lookedAtMax}) c2
+  from (select f.name, (${isFailing}) as fails from failed f where f.name is not null limit ${maxLookedAt}) c2
   where c2.fails
   union all
   select q.name, 3, null::bigint from holdfast.queue q where q.namespace = $1 and q.paused_at is not null
@@ -53,17 +53,17 @@ candidate (name, need, at) as (
     select r.name, 4, (
       select i.added_at
       from holdfast.item i
-      where i.namespace = $1 and i.queue = r.name and i.standing = 'ready'
+      where i.namespace = $1 and i.queue = r.name and i.phase = 'ready'
       order by i.priority, i.added_at, i.id
       limit 1
     )
     from ready r
     where r.name is not null
-    limit ${lookedAtMax}
+    limit ${maxLookedAt}
   ) c4
   union all
   select distinct h.queue, 5, null::bigint
-  from (select i.queue from holdfast.item i where i.namespace = $1 and i.standing = 'held' limit ${lookedAtMax}) h
+  from (select i.queue from holdfast.item i where i.namespace = $1 and i.phase = 'held' limit ${maxLookedAt}) h
   union all
   select * from (select q.name, 6, null::bigint from holdfast.queue q where q.namespace = $1 order by q.name limit $2) c6
 ),
@@ -85,11 +85,11 @@ const inQueue = 't.namespace = $1 and t.queue = asked.queue'
 
 const countUpTo = (condition: string) =>
   `(select count(*) from (select 1 from holdfast.item t where ${inQueue} and ${condition} limit $3) counted)`
-const readyCount = `${countUpTo("t.standing = 'ready'")} + ${countUpTo("t.standing = 'suspect'")}`
+const readyCount = `${countUpTo("t.phase = 'ready'")} + ${countUpTo("t.phase = 'suspect'")}`
 
 /** The head of each priority, since within one the oldest comes first. */
 function oldestIn(line: 'ready' | 'suspect'): string {
-  const inLine = `from holdfast.item t where ${inQueue} and t.standing = '${line}'`
+  const inLine = `from holdfast.item t where ${inQueue} and t.phase = '${line}'`
   return `(
   with recursive level (priority) as (
     select (select t.priority ${inLine} order by t.priority limit 1)
@@ -106,7 +106,7 @@ function oldestIn(line: 'ready' | 'suspect'): string {
 )`
 }
 
-const selectGlances = `select asked.queue, ${readyCount}, ${countUpTo("t.standing = 'waiting'")}, ${countUpTo('t.quarantined_at is not null')}, ${countUpTo("t.standing = 'closed'")}, least(${oldestIn('ready')}, ${oldestIn('suspect')})
+const selectGlances = `select asked.queue, ${readyCount}, ${countUpTo("t.phase = 'waiting'")}, ${countUpTo('t.quarantined_at is not null')}, ${countUpTo("t.phase = 'closed'")}, least(${oldestIn('ready')}, ${oldestIn('suspect')})
 ${asked}`
 
 function selectStates(limit: string): string {
@@ -115,7 +115,7 @@ ${asked}
 cross join lateral (
   select t.state
   from holdfast.item t
-  where ${inQueue} and t.standing = 'closed'
+  where ${inQueue} and t.phase = 'closed'
   order by t.closed_at desc, t.id desc
   limit ${limit}
 ) closed
@@ -129,11 +129,11 @@ function statesIn(rows: readonly Row[] | undefined, queue: string): Map<string, 
 }
 
 export const glanceLoaders = {
-  watchedQueues: ({ limit }, place) => ({
+  watchedQueues: ({ limit }, scope) => ({
     queries: [
       {
         text: selectWatched,
-        values: [place.namespace, limit + 1],
+        values: [scope.namespace, limit + 1],
         youngerAt: queueYoungerAt,
       } satisfies Query,
     ],
@@ -144,13 +144,13 @@ export const glanceLoaders = {
     },
   }),
 
-  queueGlances({ queues, limit }, place) {
-    const values = [place.namespace, queues, limit + 1]
+  queueGlances({ queues, limit }, scope) {
+    const values = [scope.namespace, queues, limit + 1]
     return {
       queries: [
         { text: selectGlances, values },
-        { text: selectStates('$3'), values: [place.namespace, queues, limit] },
-        { text: selectStates('$3'), values: [place.namespace, queues, newestClosedMax] },
+        { text: selectStates('$3'), values: [scope.namespace, queues, limit] },
+        { text: selectStates('$3'), values: [scope.namespace, queues, maxNewestClosed] },
       ],
       searched: ['item'],
       read: ([counts, states, newest]) =>
@@ -171,8 +171,8 @@ export const glanceLoaders = {
     }
   },
 
-  readyCounts({ queues, limit }, place) {
-    const parameters = new Parameters(place)
+  readyCounts({ queues, limit }, scope) {
+    const parameters = new Parameters(scope)
     parameters.add(queues)
     parameters.add(limit + 1)
     return {

@@ -22,12 +22,12 @@ const isWarned = (subject: 'item' | 'lock' | 'delivery', id: string) =>
   `exists (select 1 from (select e.kind, e.token from holdfast.event e where e.namespace = $1 and e.subject = '${subject}' and e.id = ${id} order by e.seq desc limit 1000) told where told.kind = '${subject}.expiring' and told.token = t.token)`
 
 export const heldLoaders = {
-  heldItems({ queue, limit }, place) {
-    const parameters = new Parameters(place)
+  heldItems({ queue, limit }, scope) {
+    const parameters = new Parameters(scope)
     const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
     const text = `select ${columnsFrom(tables.item, 't')}, ${youngerWriter('t')}, (${lastEvent})
 from holdfast.item t
-where t.namespace = $1 and t.standing = 'held' ${one}
+where t.namespace = $1 and t.phase = 'held' ${one}
 order by coalesce(t.expires_at, 0)
 limit ${parameters.add(limit)}`
     const changedAt = youngerAt(tables.item) + 1
@@ -44,25 +44,25 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  heldLocks({ limit }, place) {
-    const parameters = new Parameters(place)
+  heldLocks({ limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.delayed_since is null\norder by t.expires_at\nlimit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.lock, 'none', rest, parameters)],
+      queries: [query(scope, tables.lock, 'none', rest, parameters)],
       searched: ['lock'],
       read: ([rows]) => decodeReadable<Lock>(tables.lock, rows),
     }
   },
 
-  heldCounts({ queue, agent, instance, host }, place) {
+  heldCounts({ queue, agent, instance, host }, scope) {
     const itsHost =
       'select own.host_name from holdfast.instance own where own.namespace = $1 and own.id = $4 and own.ended_at is null'
     const text = `select
-  (select count(*) from holdfast.item t where t.namespace = $1 and t.standing = 'held' and t.queue = $2 and t.agent = $3),
+  (select count(*) from holdfast.item t where t.namespace = $1 and t.phase = 'held' and t.queue = $2 and t.agent = $3),
   (
     select count(*)
     from (select case when $4::text is null then $5::text else (${itsHost}) end as host) asked
-    join holdfast.item t on t.namespace = $1 and t.standing = 'held' and t.queue = $2 and (
+    join holdfast.item t on t.namespace = $1 and t.phase = 'held' and t.queue = $2 and (
       (t.instance is null and t.holder_host = asked.host)
       or t.instance in (
         select peer.id
@@ -74,45 +74,45 @@ limit ${parameters.add(limit)}`
     return {
       // Who counts takes turns: locking what is held would keep its holders from renewing.
       names: [`held:${queue}`],
-      queries: [{ text, values: [place.namespace, queue, agent, instance, host] }],
+      queries: [{ text, values: [scope.namespace, queue, agent, instance, host] }],
       searched: ['item', 'instance'],
       read: ([rows]) => ({ byAgent: Number(rows?.[0]?.[0]), onHost: Number(rows?.[0]?.[1]) }),
     }
   },
 
-  itemsOfAgent({ agent, instance, queue, limit }, place) {
-    const parameters = new Parameters(place)
+  itemsOfAgent({ agent, instance, queue, limit }, scope) {
+    const parameters = new Parameters(scope)
     const holder = parameters.add(agent)
-    const rest = `and t.standing = 'held' and t.queue = ${parameters.add(queue)} and t.agent = ${holder}
+    const rest = `and t.phase = 'held' and t.queue = ${parameters.add(queue)} and t.agent = ${holder}
 and (t.instance is null or t.instance is not distinct from ${parameters.add(instance)} or ${isRegistered})
 order by t.id
 limit ${parameters.add(limit)}`
     return {
       // Waits: an item that is being renewed is still the agent's.
-      queries: [query(place, tables.item, 'wait', rest, parameters)],
+      queries: [query(scope, tables.item, 'wait', rest, parameters)],
       searched: ['item'],
       read: ([rows]) => decodeReadable<Item>(tables.item, rows),
     }
   },
 
-  nearItems({ ids, limit }, place) {
-    const parameters = new Parameters(place)
+  nearItems({ ids, limit }, scope) {
+    const parameters = new Parameters(scope)
     const among = ids === null ? '' : `and t.id = any(${parameters.add(ids)})`
-    const rest = `and t.standing = 'held' and ${isNear('coalesce(t.expires_at, 0)')} ${among}
+    const rest = `and t.phase = 'held' and ${isNear('coalesce(t.expires_at, 0)')} ${among}
 and not ${isWarned('item', 't.id')}
 order by coalesce(t.expires_at, 0)
 limit ${parameters.add(limit)}`
     return {
       // A warning changes no row, so two who warn would not meet otherwise.
       names: ['warnings'],
-      queries: [query(place, tables.item, 'skip', rest, parameters)],
+      queries: [query(scope, tables.item, 'skip', rest, parameters)],
       searched: ['item'],
       read: ([rows]) => decodeReadable<Item>(tables.item, rows),
     }
   },
 
-  nearLocks({ ids, limit }, place) {
-    const parameters = new Parameters(place)
+  nearLocks({ ids, limit }, scope) {
+    const parameters = new Parameters(scope)
     const among = ids === null ? '' : `and t.name || '#' || t.slot = any(${parameters.add(ids)})`
     const rest = `and ${isNear('t.expires_at')} and t.delayed_since is null ${among}
 and not ${isWarned('lock', "t.name || '#' || t.slot")}
@@ -120,14 +120,14 @@ order by t.expires_at
 limit ${parameters.add(limit)}`
     return {
       names: ['warnings'],
-      queries: [query(place, tables.lock, 'skip', rest, parameters)],
+      queries: [query(scope, tables.lock, 'skip', rest, parameters)],
       searched: ['lock'],
       read: ([rows]) => decodeReadable<Lock>(tables.lock, rows),
     }
   },
 
-  nearDeliveries({ ids, limit }, place) {
-    const parameters = new Parameters(place)
+  nearDeliveries({ ids, limit }, scope) {
+    const parameters = new Parameters(scope)
     const among = ids === null ? '' : `and t.id = any(${parameters.add(ids)})`
     const rest = `and t.agent is not null and ${isNear('t.expires_at')} ${among}
 and not ${isWarned('delivery', 't.id')}
@@ -135,7 +135,7 @@ order by t.expires_at
 limit ${parameters.add(limit)}`
     return {
       names: ['warnings'],
-      queries: [query(place, tables.delivery, 'skip', rest, parameters)],
+      queries: [query(scope, tables.delivery, 'skip', rest, parameters)],
       searched: ['delivery'],
       read: ([rows]) => decodeAll<Delivery>(tables.delivery, rows),
     }

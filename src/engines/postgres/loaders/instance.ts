@@ -2,7 +2,7 @@
 import { type Instance, processesOf } from '../../../domain/instance.ts'
 import { instanceCursor, instanceCursorOf } from '../../instance-cursor.ts'
 import { pageOf } from '../../page.ts'
-import type { Place, Row } from '../plan.ts'
+import type { PlanScope, Row } from '../plan.ts'
 import { decodeAll, decodeFirst, now, Parameters, query, readableItem } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -11,31 +11,31 @@ const selectEnd = `select t.ended_at is not null
 from holdfast.instance t
 where t.namespace = $1 and t.id = $2`
 
-function registered(agent: string, place: Place) {
-  const parameters = new Parameters(place)
+function registered(agent: string, scope: PlanScope) {
+  const parameters = new Parameters(scope)
   const rest = `and t.agent = ${parameters.add(agent)} and t.ended_at is null and t.registered_by is not null
 order by t.started_at desc
 limit 1`
   return {
     names: [`agent:${agent}`],
-    queries: [query(place, tables.instance, 'wait', rest, parameters)],
+    queries: [query(scope, tables.instance, 'wait', rest, parameters)],
     read: ([rows]: readonly (readonly Row[])[]) => decodeFirst<Instance>(tables.instance, rows),
   }
 }
 
 export const instanceLoaders = {
-  instances({ ids }, place) {
-    const parameters = new Parameters(place)
+  instances({ ids }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
     return {
       names: ids.map((id) => `instance:${id}`),
-      queries: ids.length === 0 ? [] : [query(place, tables.instance, 'wait', rest, parameters)],
+      queries: ids.length === 0 ? [] : [query(scope, tables.instance, 'wait', rest, parameters)],
       read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
     }
   },
 
-  processes({ instances }, place) {
-    const parameters = new Parameters(place)
+  processes({ instances }, scope) {
+    const parameters = new Parameters(scope)
     const process = "pid, boot_id, host_name, pid_namespace, coalesce(start_time, '')"
     const isPeer = `(${process}) in (
   select ${process}
@@ -44,14 +44,14 @@ export const instanceLoaders = {
 )`
     const held = `select i.instance, count(*), count(i.suspected_at)
 from holdfast.item i
-where i.namespace = $1 and i.standing = 'held' and i.instance = any(array(
+where i.namespace = $1 and i.phase = 'held' and i.instance = any(array(
   select id from holdfast.instance where namespace = $1 and ${isPeer}
 ))
 group by i.instance`
     return {
       // Locked before what they hold is counted: two who take from one process see each other's record of its loss.
       queries: [
-        query(place, tables.instance, 'wait', `and ${isPeer}\norder by t.id`, parameters),
+        query(scope, tables.instance, 'wait', `and ${isPeer}\norder by t.id`, parameters),
         { text: held, values: parameters.values },
       ],
       searched: ['instance', 'item'],
@@ -65,19 +65,19 @@ group by i.instance`
     }
   },
 
-  runningInstances({ limit }, place) {
-    const parameters = new Parameters(place)
+  runningInstances({ limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.ended_at is null\norder by t.started_at\nlimit ${parameters.add(limit)}`
     return {
       // Only looked at: what ends an instance names it.
-      queries: [query(place, tables.instance, 'none', rest, parameters)],
+      queries: [query(scope, tables.instance, 'none', rest, parameters)],
       searched: ['instance'],
       read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
     }
   },
 
-  machineInstances({ machine, pid, otherBoots, after, limit }, place) {
-    const parameters = new Parameters(place)
+  machineInstances({ machine, pid, otherBoots, after, limit }, scope) {
+    const parameters = new Parameters(scope)
     const bootId = parameters.add(machine.bootId)
     const others = otherBoots ? `or t.boot_id <> ${bootId}` : ''
     const one = pid === null ? '' : `and t.pid = ${parameters.add(pid)}`
@@ -88,32 +88,32 @@ order by t.started_at, t.id
 limit ${parameters.add(limit + 1)}`
     return {
       // Only looked at: what ends an instance names it.
-      queries: [query(place, tables.instance, 'none', rest, parameters)],
+      queries: [query(scope, tables.instance, 'none', rest, parameters)],
       searched: ['instance'],
       read: ([rows]) => pageOf(decodeAll<Instance>(tables.instance, rows), limit, instanceCursorOf),
     }
   },
 
-  silentInstances({ silentMs, limit }, place) {
-    const parameters = new Parameters(place)
+  silentInstances({ silentMs, limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.ended_at is null and t.seen_at is not null and t.seen_at < ${now} - ${parameters.add(silentMs)}
 order by t.seen_at
 limit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.instance, 'none', rest, parameters)],
+      queries: [query(scope, tables.instance, 'none', rest, parameters)],
       searched: ['instance'],
       read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
     }
   },
 
-  heldByInstances({ instances }, place) {
-    const parameters = new Parameters(place)
+  heldByInstances({ instances }, scope) {
+    const parameters = new Parameters(scope)
     const theirs = `where t.namespace = $1 and t.instance = any(${parameters.add(instances)})`
     // Nothing is locked and nothing skipped: what somebody else is at work on is held too. A damaged row cannot be
     // given back, so it must not keep its instance from ending.
     const text = `select h.instance, count(*)
 from (
-  select t.instance from holdfast.item t ${theirs} and t.standing = 'held' ${readableItem}
+  select t.instance from holdfast.item t ${theirs} and t.phase = 'held' ${readableItem}
   union all
   select t.instance from holdfast.lock t ${theirs} and (t.patterns is null or holdfast.is_json(t.patterns))
   union all
@@ -133,10 +133,10 @@ group by h.instance`
   // On a server another boot id proves nothing, however old.
   awakeTimes: () => ({ queries: [], read: () => [] }),
 
-  endedHolders({ limit }, place) {
-    const parameters = new Parameters(place)
+  endedHolders({ limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.ended_at is not null and t.id in (
-  select h.instance from holdfast.item h where h.namespace = $1 and h.standing = 'held'
+  select h.instance from holdfast.item h where h.namespace = $1 and h.phase = 'held'
   union all
   select h.instance from holdfast.lock h where h.namespace = $1
   union all
@@ -148,31 +148,31 @@ order by t.ended_at
 limit ${parameters.add(limit)}`
     return {
       // Only looked at: what takes from them names them.
-      queries: [query(place, tables.instance, 'none', rest, parameters)],
+      queries: [query(scope, tables.instance, 'none', rest, parameters)],
       searched: ['instance', 'item', 'lock', 'waiter', 'delivery'],
       read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
     }
   },
 
-  claimant({ agent, instance }, place) {
+  claimant({ agent, instance }, scope) {
     if (instance === null) {
-      const { read, ...plan } = registered(agent, place)
+      const { read, ...plan } = registered(agent, scope)
       return { ...plan, read: (answers) => ({ instance: read(answers)?.id ?? null, hasEnded: false }) }
     }
     return {
       // Not locked: whoever ends it meanwhile frees what it holds then, and its own beats are not kept waiting.
-      queries: [{ text: selectEnd, values: [place.namespace, instance] }],
+      queries: [{ text: selectEnd, values: [scope.namespace, instance] }],
       read: ([rows]) => ({ instance, hasEnded: rows?.[0]?.[0] === true }),
     }
   },
 
-  registeredInstance: ({ agent }, place) => registered(agent, place),
+  registeredInstance: ({ agent }, scope) => registered(agent, scope),
 
-  instancesEndedBefore({ before, limit }, place) {
-    const parameters = new Parameters(place)
+  instancesEndedBefore({ before, limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.ended_at <= ${parameters.add(before)}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.instance, 'skip', rest, parameters)],
+      queries: [query(scope, tables.instance, 'skip', rest, parameters)],
       searched: ['instance'],
       read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
     }

@@ -1,10 +1,10 @@
 /** Items by id, by key, by lease, by time. */
 import { sumByName } from '../../../domain/count.ts'
-import type { Item, Standing } from '../../../domain/item.ts'
+import type { Item, Phase } from '../../../domain/item.ts'
 import type { QueueCounts } from '../../engine.ts'
 import { planItems } from '../list.ts'
 import { blockersName, dedupeKeyName, keyName } from '../names.ts'
-import { NoSuchId, type Place, type Plan } from '../plan.ts'
+import { NoSuchId, type Plan, type PlanScope } from '../plan.ts'
 import {
   decodeAll,
   decodeReadable,
@@ -25,13 +25,13 @@ const unneeded =
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-const standings: readonly Standing[] = ['ready', 'suspect', 'waiting', 'held', 'closed']
+const phases: readonly Phase[] = ['ready', 'suspect', 'waiting', 'held', 'closed']
 
 /** The open one, else the one added last. */
 function lastOf(items: readonly Item[]): Item | null {
   const [first] = items.toSorted(
     (left, right) =>
-      Number(left.standing === 'closed') - Number(right.standing === 'closed') ||
+      Number(left.phase === 'closed') - Number(right.phase === 'closed') ||
       right.addedAt - left.addedAt ||
       (right.id < left.id ? -1 : 1),
   )
@@ -47,28 +47,28 @@ function byDedupeKey(items: readonly Item[], queue: string, dedupeKey: string): 
 }
 
 function openOf(items: readonly Item[]): Item | null {
-  return items.find(({ standing }) => standing !== 'closed') ?? null
+  return items.find(({ phase }) => phase !== 'closed') ?? null
 }
 
 /** Items a condition finds; damaged ones are left out. */
 function planSearch(
-  place: Place,
+  scope: PlanScope,
   parameters: Parameters,
   rest: string,
   hold: Hold = 'skip',
 ): Plan<readonly Item[]> {
   return {
-    queries: [query(place, tables.item, hold, rest, parameters)],
+    queries: [query(scope, tables.item, hold, rest, parameters)],
     searched: ['item'],
     read: ([rows]) => decodeReadable<Item>(tables.item, rows),
   }
 }
 
 export const itemLoaders = {
-  item({ queue, ref, stacks }, { locks, looksWide }) {
+  item({ queue, ref, stacks }, { locks, alsoSearchesKeys }) {
     const isId = uuid.test(ref)
     // Most refs are ids, and the search for keys costs as much again.
-    const isNarrow = isId && locks && !looksWide
+    const isNarrow = isId && locks && !alsoSearchesKeys
     return {
       ...(stacks ? { sharedNames: [blockersName] } : {}),
       items: { ids: isId ? [ref] : [], keys: queue === null || isNarrow ? [] : [{ queue, key: ref }] },
@@ -110,72 +110,72 @@ export const itemLoaders = {
     read: (_, items) => lastOf(byDedupeKey(items, queue, dedupeKey)),
   }),
 
-  itemsByKey({ key, limit }, place) {
-    const parameters = new Parameters(place)
+  itemsByKey({ key, limit }, scope) {
+    const parameters = new Parameters(scope)
     const inQueue = `from holdfast.item i where i.namespace = $1 and i.queue = q.name and i.key = ${parameters.add(key)}`
     const rest = `and t.id = any(array(
   select last.id
   from holdfast.queue q
   cross join lateral (
     select coalesce(
-      (select i.id ${inQueue} and i.standing <> 'closed'),
+      (select i.id ${inQueue} and i.phase <> 'closed'),
       (select i.id ${inQueue} order by i.added_at desc, i.id desc limit 1)
     ) as id
   ) last
   where q.namespace = $1 and last.id is not null
   limit ${parameters.add(limit)}
 ))`
-    return planSearch(place, parameters, rest, 'none')
+    return planSearch(scope, parameters, rest, 'none')
   },
 
-  lockedItems({ name }, place) {
-    const parameters = new Parameters(place)
+  lockedItems({ name }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.id = any(array(select l.item from holdfast.lock l where l.namespace = $1 and l.name = ${parameters.add(name)} and l.item is not null))\norder by t.id`
     return {
       names: [`lock:${name}`],
-      queries: [query(place, tables.item, 'wait', rest, parameters)],
+      queries: [query(scope, tables.item, 'wait', rest, parameters)],
       searched: ['item', 'lock'],
       read: ([rows]) => decodeAll<Item>(tables.item, rows),
     }
   },
 
-  lapsedItems({ queues, limit }, place) {
-    const parameters = new Parameters(place)
+  lapsedItems({ queues, limit }, scope) {
+    const parameters = new Parameters(scope)
     const some = queues === null ? '' : `and t.queue = any(${parameters.add(queues)})`
-    const rest = `and t.standing = 'held' and coalesce(t.expires_at, 0) < ${now} ${unspared(place.manualGraceMs, 'coalesce(t.expires_at, 0)')} ${some} ${readableItem}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
-    return planSearch(place, parameters, rest)
+    const rest = `and t.phase = 'held' and coalesce(t.expires_at, 0) < ${now} ${unspared(scope.manualGraceMs, 'coalesce(t.expires_at, 0)')} ${some} ${readableItem}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
+    return planSearch(scope, parameters, rest)
   },
 
-  itemsOfInstances({ instances, queue, limit, waits }, place) {
-    const parameters = new Parameters(place)
+  itemsOfInstances({ instances, queue, limit, waits }, scope) {
+    const parameters = new Parameters(scope)
     const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
-    const rest = `and t.standing = 'held' and t.instance = any(${parameters.add(instances)}) ${one} ${readableItem}\norder by t.id\nlimit ${parameters.add(limit)}`
-    return planSearch(place, parameters, rest, waits ? 'wait' : 'skip')
+    const rest = `and t.phase = 'held' and t.instance = any(${parameters.add(instances)}) ${one} ${readableItem}\norder by t.id\nlimit ${parameters.add(limit)}`
+    return planSearch(scope, parameters, rest, waits ? 'wait' : 'skip')
   },
 
-  silentItems({ queue, thresholdMs, limit }, place) {
-    const parameters = new Parameters(place)
+  silentItems({ queue, thresholdMs, limit }, scope) {
+    const parameters = new Parameters(scope)
     const lastSign = 'greatest(coalesce(t.granted_at, 0), coalesce(t.renewed_at, 0))'
-    const rest = `and t.standing = 'held' and t.queue = ${parameters.add(queue)} and ${lastSign} <= ${now} - ${parameters.add(thresholdMs)}\norder by ${lastSign}\nlimit ${parameters.add(limit)}`
-    return planSearch(place, parameters, rest)
+    const rest = `and t.phase = 'held' and t.queue = ${parameters.add(queue)} and ${lastSign} <= ${now} - ${parameters.add(thresholdMs)}\norder by ${lastSign}\nlimit ${parameters.add(limit)}`
+    return planSearch(scope, parameters, rest)
   },
 
-  dueItems({ queues, limit }, place) {
-    const parameters = new Parameters(place)
+  dueItems({ queues, limit }, scope) {
+    const parameters = new Parameters(scope)
     const some = queues === null ? '' : `and t.queue = any(${parameters.add(queues)})`
     const rest = `and t.run_at <= ${wall} ${some} ${readableItem}\norder by t.run_at\nlimit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.item, 'skip', rest, parameters)],
+      queries: [query(scope, tables.item, 'skip', rest, parameters)],
       searched: ['item'],
       read: ([rows]) => decodeAll<Item>(tables.item, rows),
     }
   },
 
-  nextDueAt: (_, place) => ({
+  nextDueAt: (_, scope) => ({
     queries: [
       {
         text: `select t.run_at from holdfast.item t where t.namespace = $1 and t.run_at is not null ${readableItem} order by t.run_at limit 1`,
-        values: [place.namespace],
+        values: [scope.namespace],
       },
     ],
     // Told to those who wait; what the same batch delays wakes them on its own.
@@ -185,37 +185,37 @@ export const itemLoaders = {
 
   items: planItems,
 
-  counts: ({ queue }, place) => ({
+  counts: ({ queue }, scope) => ({
     queries: [
       {
         // One by one, since each has an index of its own.
-        text: standings
+        text: phases
           .map(
-            (standing) =>
-              `select '${standing}', t.state, count(*) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = '${standing}' group by t.state`,
+            (phase) =>
+              `select '${phase}', t.state, count(*) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.phase = '${phase}' group by t.state`,
           )
           .join('\nunion all\n'),
-        values: [place.namespace, queue],
+        values: [scope.namespace, queue],
       },
       {
         text: 'select t.state, count(*) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.quarantined_at is not null group by t.state',
-        values: [place.namespace, queue],
+        values: [scope.namespace, queue],
       },
       {
         text: `select least(
-  (select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = 'ready'),
-  (select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.standing = 'suspect')
+  (select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.phase = 'ready'),
+  (select min(t.added_at) from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.phase = 'suspect')
 )`,
-        values: [place.namespace, queue],
+        values: [scope.namespace, queue],
       },
     ],
     searched: ['item'],
     read([states, quarantined, oldest]): QueueCounts {
-      const byStanding: Record<Standing, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
-      for (const [standing, , count] of states ?? []) byStanding[standing as Standing] += Number(count)
+      const byPhase: Record<Phase, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
+      for (const [phase, , count] of states ?? []) byPhase[phase as Phase] += Number(count)
       return {
         byState: sumByName((states ?? []).map(([, state, count]) => [String(state), Number(count)])),
-        byStanding,
+        byPhase,
         quarantined: (quarantined ?? []).reduce((sum, [, count]) => sum + Number(count), 0),
         quarantinedByState: sumByName(
           (quarantined ?? []).map(([state, count]) => [String(state), Number(count)]),
@@ -225,18 +225,18 @@ export const itemLoaders = {
     },
   }),
 
-  closedBefore({ queue, before, limit }, place) {
-    const parameters = new Parameters(place)
+  closedBefore({ queue, before, limit }, scope) {
+    const parameters = new Parameters(scope)
     const one = queue === null ? '' : `and q.name = ${parameters.add(queue)}`
     const most = parameters.add(limit)
     // Queue by queue, since each has its closed items in order: one search over all would sort all there are.
-    const rest = `and t.standing = 'closed' and t.id = any(array(
+    const rest = `and t.phase = 'closed' and t.id = any(array(
   select closed.id
   from holdfast.queue q
   cross join lateral (
     select i.id, i.closed_at
     from holdfast.item i
-    where i.namespace = $1 and i.queue = q.name and i.standing = 'closed' and i.closed_at <= ${parameters.add(before)} ${unneeded}
+    where i.namespace = $1 and i.queue = q.name and i.phase = 'closed' and i.closed_at <= ${parameters.add(before)} ${unneeded}
     order by i.closed_at, i.id
     limit ${most}
   ) closed
@@ -245,7 +245,7 @@ export const itemLoaders = {
   limit ${most}
 ))`
     return {
-      queries: [query(place, tables.item, 'skip', rest, parameters)],
+      queries: [query(scope, tables.item, 'skip', rest, parameters)],
       searched: ['item'],
       read: ([rows]) =>
         decodeAll<Item>(tables.item, rows).sort(

@@ -1,14 +1,14 @@
 /** What can be claimed, in the order in which it is. */
-import type { Item, LinePlace } from '../../../domain/item.ts'
+import type { Item, LinePosition } from '../../../domain/item.ts'
 import { filterText } from '../filter.ts'
-import type { LineWant, Place, Plan, Query } from '../plan.ts'
+import type { LineWant, Plan, PlanScope, Query } from '../plan.ts'
 import { decodeAll, decodeReadable, lockClause, Parameters, query, readableItem } from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 /** Claims pass over what others are claiming at this moment. */
-function planClaim(want: Omit<LineWant, 'limit'>, limit: number, place: Place): Plan<readonly Item[]> {
-  if (place.locks) {
+function planClaim(want: Omit<LineWant, 'limit'>, limit: number, scope: PlanScope): Plan<readonly Item[]> {
+  if (scope.locks) {
     return { line: { ...want, limit }, queries: [], read: (_, items) => items.slice(0, limit) }
   }
   return {
@@ -19,27 +19,27 @@ function planClaim(want: Omit<LineWant, 'limit'>, limit: number, place: Place): 
 }
 
 interface Start {
-  readonly from: LinePlace | null
+  readonly from: LinePosition | null
   readonly avoidsDamaged: boolean
 }
 
 const claimableTexts = new Map<string, string>()
 
 /** The text is made once for each way to ask: claims come with almost every batch. */
-function claimableQuery(place: Place, queue: string, limit: number, start: Start): Query {
-  const values = [place.namespace, queue, limit]
+function claimableQuery(scope: PlanScope, queue: string, limit: number, start: Start): Query {
+  const values = [scope.namespace, queue, limit]
   if (start.from) values.push(start.from.priority, start.from.addedAt, start.from.id)
-  const way = `${place.locks} ${start.from !== null} ${start.avoidsDamaged}`
-  const text = claimableTexts.get(way) ?? claimableText(place, start)
+  const way = `${scope.locks} ${start.from !== null} ${start.avoidsDamaged}`
+  const text = claimableTexts.get(way) ?? claimableText(scope, start)
   claimableTexts.set(way, text)
   return { text, values, youngerAt: youngerAt(tables.item) }
 }
 
-function claimableText({ locks }: Place, { from, avoidsDamaged }: Start): string {
+function claimableText({ locks }: PlanScope, { from, avoidsDamaged }: Start): string {
   const beyond = from === null ? '' : 'and (t.priority, t.added_at, t.id) >= ($4, $5, $6)'
   return `select ${columnsOf(tables.item)}
 from holdfast.item t
-where t.namespace = $1 and t.queue = $2 and t.standing = 'ready' ${beyond} ${avoidsDamaged ? readableItem : ''}
+where t.namespace = $1 and t.queue = $2 and t.phase = 'ready' ${beyond} ${avoidsDamaged ? readableItem : ''}
 order by t.priority, t.added_at, t.id
 limit $3${lockClause({ locks }, 'skip')}`
 }
@@ -48,7 +48,7 @@ limit $3${lockClause({ locks }, 'skip')}`
 const holdsNoSuspect = (instance: string) => `not exists (
   select 1
   from holdfast.item taken
-  where taken.namespace = $1 and taken.standing = 'held' and taken.suspected_at is not null and taken.instance in (
+  where taken.namespace = $1 and taken.phase = 'held' and taken.suspected_at is not null and taken.instance in (
     select peer.id
     from holdfast.instance own
     join holdfast.instance peer on peer.namespace = own.namespace and peer.pid = own.pid and peer.boot_id = own.boot_id
@@ -62,49 +62,49 @@ const holdsNoSuspect = (instance: string) => `not exists (
  * The few that stand beside the line, in an index of their own. One that the same batch has taken is refused when it is
  * taken twice; one that it has made claimable is found by the next.
  */
-function planAside(place: Place, rest: string, parameters: Parameters): Plan<readonly Item[]> {
+function planIndexed(scope: PlanScope, rest: string, parameters: Parameters): Plan<readonly Item[]> {
   return {
-    queries: [query(place, tables.item, 'skip', rest, parameters)],
+    queries: [query(scope, tables.item, 'skip', rest, parameters)],
     searched: [],
     read: ([rows]) => decodeReadable<Item>(tables.item, rows),
   }
 }
 
 export const lineLoaders = {
-  claimable: ({ queue, limit }, place) =>
+  claimable: ({ queue, limit }, scope) =>
     planClaim(
       {
         queue,
         line: JSON.stringify([queue]),
-        query: (most, from, avoidsDamaged) => claimableQuery(place, queue, most, { from, avoidsDamaged }),
-        fits: (item) => item.queue === queue && item.standing === 'ready',
+        query: (most, from, avoidsDamaged) => claimableQuery(scope, queue, most, { from, avoidsDamaged }),
+        fits: (item) => item.queue === queue && item.phase === 'ready',
       },
       limit,
-      place,
+      scope,
     ),
 
-  suspects({ queue, filter, instance, limit }, place) {
-    const parameters = new Parameters(place)
+  suspects({ queue, filter, instance, limit }, scope) {
+    const parameters = new Parameters(scope)
     const name = parameters.add(queue)
     const isFree = instance === null ? '' : `and ${holdsNoSuspect(parameters.add(instance))}`
-    const rest = `and t.queue = ${name} and t.standing = 'suspect' ${isFree} ${readableItem} ${filterText(filter ?? {}, parameters)}
+    const rest = `and t.queue = ${name} and t.phase = 'suspect' ${isFree} ${readableItem} ${filterText(filter ?? {}, parameters)}
 order by t.priority, t.added_at, t.id
 limit ${parameters.add(limit)}`
-    return { ...planAside(place, rest, parameters), seeksSuspects: true }
+    return { ...planIndexed(scope, rest, parameters), seeksSuspects: true }
   },
 
-  offered({ queue, agent, filter, limit }, place) {
-    const parameters = new Parameters(place)
+  offered({ queue, agent, filter, limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.queue = ${parameters.add(queue)} and t.offered_to = ${parameters.add(agent)}
-and t.standing = 'waiting' and t.waiting_for = '[]' and t.quarantined_at is null ${readableItem}
+and t.phase = 'waiting' and t.waiting_for = '[]' and t.quarantined_at is null ${readableItem}
 ${filterText(filter, parameters)}
 order by t.priority, t.added_at, t.id
 limit ${parameters.add(limit)}`
-    return planAside(place, rest, parameters)
+    return planIndexed(scope, rest, parameters)
   },
 
-  line({ queue, priority, addedAt, id, limit }, place) {
-    const parameters = new Parameters(place)
+  line({ queue, priority, addedAt, id, limit }, scope) {
+    const parameters = new Parameters(scope)
     const most = parameters.add(limit)
     const name = parameters.add(queue)
     const before =
@@ -112,7 +112,7 @@ limit ${parameters.add(limit)}`
         ? `and t.priority <= ${parameters.add(priority)}`
         : `and (t.priority, t.added_at, t.id) < (${parameters.add(priority)}, ${parameters.add(addedAt)}, ${parameters.add(id)})`
     const count = (condition: string) =>
-      `(select count(*) from (select 1 from holdfast.item t where t.namespace = $1 and t.queue = ${name} and t.standing = 'ready' ${condition} limit ${most}) counted)`
+      `(select count(*) from (select 1 from holdfast.item t where t.namespace = $1 and t.queue = ${name} and t.phase = 'ready' ${condition} limit ${most}) counted)`
     return {
       queries: [{ text: `select ${count(before)}, ${count('')}`, values: parameters.values }],
       // A position is advice: what the same batch adds or claims may be missing from it.

@@ -1,7 +1,10 @@
 import type { Selectors } from '../../engine.ts'
-import type { Place, Plan } from '../plan.ts'
+import type { Plan, PlanScope } from '../plan.ts'
 
 /** One function a selector. Real SQL, parameters only; both clocks are read by the server. */
 export type Loaders = {
-  readonly [Name in keyof Selectors]: (selector: Selectors[Name][0], place: Place) => Plan<Selectors[Name][1]>
+  readonly [Name in keyof Selectors]: (
+    selector: Selectors[Name][0],
+    scope: PlanScope,
+  ) => Plan<Selectors[Name][1]>
 }

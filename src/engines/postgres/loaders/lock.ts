@@ -2,7 +2,7 @@
 import type { Lock } from '../../../domain/lock.ts'
 import { parseLockRef } from '../../lock-ref.ts'
 import { pageOf } from '../../page.ts'
-import type { Place, Plan } from '../plan.ts'
+import type { Plan, PlanScope } from '../plan.ts'
 import {
   decodeAll,
   decodeReadable,
@@ -19,38 +19,38 @@ import type { Loaders } from './loader.ts'
 
 /** Locks a condition finds. A damaged reservation is set aside: it stays, and stops nothing. */
 function planSearch(
-  place: Place,
+  scope: PlanScope,
   parameters: Parameters,
   rest: string,
   hold: Hold = 'skip',
 ): Plan<readonly Lock[]> {
   return {
-    queries: [query(place, tables.lock, hold, rest, parameters)],
+    queries: [query(scope, tables.lock, hold, rest, parameters)],
     searched: ['lock'],
     read: ([rows]) => decodeReadable<Lock>(tables.lock, rows),
   }
 }
 
 export const lockLoaders = {
-  lock({ name }, place) {
-    const parameters = new Parameters(place)
+  lock({ name }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.name = ${parameters.add(name)}\norder by t.slot`
     return {
       names: [`lock:${name}`],
-      queries: [query(place, tables.lock, 'wait', rest, parameters)],
+      queries: [query(scope, tables.lock, 'wait', rest, parameters)],
       read: ([rows]) => decodeAll<Lock>(tables.lock, rows),
     }
   },
 
-  locksByRef({ refs }, place) {
+  locksByRef({ refs }, scope) {
     const wanted = refs.map(parseLockRef).filter(({ slot }) => slot !== null)
-    const parameters = new Parameters(place)
+    const parameters = new Parameters(scope)
     const names = parameters.add(wanted.map(({ name }) => name))
     const slots = parameters.add(wanted.map(({ slot }) => slot))
     const text = `select ${columnsOf(tables.lock)}
 from unnest(${names}::text[], ${slots}::bigint[]) as wanted (name, slot)
 join holdfast.lock t on t.namespace = $1 and t.name = wanted.name and t.slot = wanted.slot
-order by t.name, t.slot${lockClause(place, 'wait')}`
+order by t.name, t.slot${lockClause(scope, 'wait')}`
     return {
       names: [...new Set(wanted.map(({ name }) => `lock:${name}`))],
       queries:
@@ -59,8 +59,8 @@ order by t.name, t.slot${lockClause(place, 'wait')}`
     }
   },
 
-  locks({ agent, prefix, after, limit }, place) {
-    const parameters = new Parameters(place)
+  locks({ agent, prefix, after, limit }, scope) {
+    const parameters = new Parameters(scope)
     const from = after === null ? null : parseLockRef(after)
     const start = parameters.add(prefix)
     const held = agent === null ? '' : `and t.agent = ${parameters.add(agent)}`
@@ -68,7 +68,7 @@ order by t.name, t.slot${lockClause(place, 'wait')}`
 order by t.name, t.slot
 limit ${parameters.add(limit + 1)}`
     return {
-      queries: [query(place, tables.lock, 'none', rest, parameters)],
+      queries: [query(scope, tables.lock, 'none', rest, parameters)],
       searched: ['lock'],
       read([rows]) {
         // Where the page ends is told by what was found, also where some of it cannot be read.
@@ -78,16 +78,16 @@ limit ${parameters.add(limit + 1)}`
     }
   },
 
-  namedLocksOf({ agent, limit }, place) {
-    const parameters = new Parameters(place)
+  namedLocksOf({ agent, limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.agent = ${parameters.add(agent)} and t.slots is not null and t.delayed_since is null
 order by t.name, t.slot
 limit ${parameters.add(limit)}`
     // Waits: a lock that is being renewed is still the agent's.
-    return planSearch(place, parameters, rest, 'wait')
+    return planSearch(scope, parameters, rest, 'wait')
   },
 
-  isAnyLocked: (_, place) => ({
+  isAnyLocked: (_, scope) => ({
     queries: [
       {
         text: `select exists (
@@ -95,33 +95,33 @@ limit ${parameters.add(limit)}`
   from holdfast.lock t
   where t.namespace = $1 and t.expires_at >= ${now} and t.delayed_since is null and t.slots is not null and t.patterns is null
 )`,
-        values: [place.namespace],
+        values: [scope.namespace],
       },
     ],
     searched: ['lock'],
     read: ([rows]) => rows?.[0]?.[0] === true,
   }),
 
-  reservations({ limit }, place) {
-    const parameters = new Parameters(place)
+  reservations({ limit }, scope) {
+    const parameters = new Parameters(scope)
     // What is spared keeps others out too; the rules look closer.
-    const live = place.isDoubtful ? '' : `and t.expires_at >= ${now} - ${place.manualGraceMs}`
+    const live = scope.isDoubtful ? '' : `and t.expires_at >= ${now} - ${scope.manualGraceMs}`
     const rest = `and t.patterns is not null ${live}\norder by t.name, t.slot\nlimit ${parameters.add(limit)}`
     // Everybody who reserves takes turns: what is not there yet cannot be locked.
-    return { names: ['reservations'], ...planSearch(place, parameters, rest, 'wait') }
+    return { names: ['reservations'], ...planSearch(scope, parameters, rest, 'wait') }
   },
 
-  lapsedLocks({ name, limit }, place) {
-    const parameters = new Parameters(place)
+  lapsedLocks({ name, limit }, scope) {
+    const parameters = new Parameters(scope)
     const one = name === null ? '' : `and t.name = ${parameters.add(name)}`
-    const rest = `and t.expires_at < ${now} ${unspared(place.manualGraceMs, 't.expires_at', isDelayed)} ${one}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
-    return planSearch(place, parameters, rest)
+    const rest = `and t.expires_at < ${now} ${unspared(scope.manualGraceMs, 't.expires_at', isDelayed)} ${one}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
+    return planSearch(scope, parameters, rest)
   },
 
-  locksOfInstances({ instances, name, limit, waits }, place) {
-    const parameters = new Parameters(place)
+  locksOfInstances({ instances, name, limit, waits }, scope) {
+    const parameters = new Parameters(scope)
     const one = name === null ? '' : `and t.name = ${parameters.add(name)}`
     const rest = `and t.instance = any(${parameters.add(instances)}) ${one}\norder by t.name, t.slot\nlimit ${parameters.add(limit)}`
-    return planSearch(place, parameters, rest, waits ? 'wait' : 'skip')
+    return planSearch(scope, parameters, rest, waits ? 'wait' : 'skip')
   },
 } satisfies Partial<Loaders>

@@ -3,7 +3,7 @@ import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
 import { inboxCursor, inboxPage } from '../../inbox-page.ts'
 import { pageOf } from '../../page.ts'
-import type { Place, Plan } from '../plan.ts'
+import type { Plan, PlanScope } from '../plan.ts'
 import { decodeAll, decodeDamaged, type Hold, now, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -12,26 +12,26 @@ import type { Loaders } from './loader.ts'
 const beyond = '\u007f'
 
 function planMessages(
-  place: Place,
+  scope: PlanScope,
   parameters: Parameters,
   rest: string,
   hold: Hold = 'skip',
 ): Plan<readonly Message[]> {
   return {
-    queries: [query(place, tables.message, hold, rest, parameters)],
+    queries: [query(scope, tables.message, hold, rest, parameters)],
     searched: ['message'],
     read: ([rows]) => decodeDamaged<Message>(tables.message, rows),
   }
 }
 
 function planDeliveries(
-  place: Place,
+  scope: PlanScope,
   parameters: Parameters,
   rest: string,
   hold: Hold = 'skip',
 ): Plan<readonly Delivery[]> {
   return {
-    queries: [query(place, tables.delivery, hold, rest, parameters)],
+    queries: [query(scope, tables.delivery, hold, rest, parameters)],
     searched: ['delivery'],
     read: ([rows]) => decodeAll<Delivery>(tables.delivery, rows),
   }
@@ -58,13 +58,13 @@ const isAnswerable = `t.state = 'unanswered' and exists (
 )`
 
 export const messageLoaders = {
-  messageByRef({ ref }, place) {
-    const parameters = new Parameters(place)
+  messageByRef({ ref }, scope) {
+    const parameters = new Parameters(scope)
     // What equals the reference comes before what only begins with it.
     const rest = `and t.id >= ${parameters.add(ref)} and t.id < ${parameters.add(`${ref}${beyond}`)}\norder by t.id\nlimit 2`
     return {
       names: messageNames([ref]),
-      queries: [query(place, tables.message, 'wait', rest, parameters)],
+      queries: [query(scope, tables.message, 'wait', rest, parameters)],
       searched: ['message'],
       read([rows]) {
         const found = decodeDamaged<Message>(tables.message, rows)
@@ -73,37 +73,37 @@ export const messageLoaders = {
     }
   },
 
-  messagesById({ ids }, place) {
-    const parameters = new Parameters(place)
+  messagesById({ ids }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
     return {
-      ...planMessages(place, parameters, rest, 'wait'),
+      ...planMessages(scope, parameters, rest, 'wait'),
       names: messageNames(ids),
       searched: [],
     }
   },
 
-  deliveriesOf({ messages }, place) {
-    const parameters = new Parameters(place)
+  deliveriesOf({ messages }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.message = any(${parameters.add(messages)})\norder by t.row`
-    return { ...planDeliveries(place, parameters, rest, 'wait'), names: messageNames(messages) }
+    return { ...planDeliveries(scope, parameters, rest, 'wait'), names: messageNames(messages) }
   },
 
-  deliveriesById({ ids }, place) {
-    const parameters = new Parameters(place)
+  deliveriesById({ ids }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
     return {
-      ...planDeliveries(place, parameters, rest, 'wait'),
+      ...planDeliveries(scope, parameters, rest, 'wait'),
       names: [...new Set(ids.map(nameOfDelivery))],
       searched: [],
     }
   },
 
-  dueDeliveries: ({ adapters, limit }, place) => ({
+  dueDeliveries: ({ adapters, limit }, scope) => ({
     queries: adapters.map((adapter) => {
-      const parameters = new Parameters(place)
+      const parameters = new Parameters(scope)
       const rest = `and t.adapter = ${parameters.add(adapter)} and t.next_due_at <= ${now}\norder by t.next_due_at, t.id\nlimit ${parameters.add(limit)}`
-      return query(place, tables.delivery, 'skip', rest, parameters)
+      return query(scope, tables.delivery, 'skip', rest, parameters)
     }),
     searched: ['delivery'],
     read: (answers) =>
@@ -113,8 +113,8 @@ export const messageLoaders = {
         .slice(0, limit),
   }),
 
-  unansweredMessages({ limit }, place) {
-    const parameters = new Parameters(place)
+  unansweredMessages({ limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.id = any(array(
   select d.message
   from holdfast.delivery d
@@ -122,11 +122,11 @@ export const messageLoaders = {
   order by d.gives_up_at
   limit ${parameters.add(limit)}
 ))`
-    return { ...planMessages(place, parameters, rest), searched: ['message', 'delivery'] }
+    return { ...planMessages(scope, parameters, rest), searched: ['message', 'delivery'] }
   },
 
-  strandedDeliveries({ limit }, place) {
-    const parameters = new Parameters(place)
+  strandedDeliveries({ limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.id = any(array(
   select d.id
   from holdfast.delivery d
@@ -136,19 +136,19 @@ export const messageLoaders = {
 ))
 and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.id = t.message)`
     return {
-      queries: [query(place, tables.delivery, 'skip', rest, parameters)],
+      queries: [query(scope, tables.delivery, 'skip', rest, parameters)],
       searched: ['message', 'delivery'],
       read: ([rows]) => decodeAll<Delivery>(tables.delivery, rows),
     }
   },
 
-  dueMessages({ limit }, place) {
-    const parameters = new Parameters(place)
+  dueMessages({ limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.due_at <= ${now}\norder by t.due_at\nlimit ${parameters.add(limit)}`
-    return planMessages(place, parameters, rest)
+    return planMessages(scope, parameters, rest)
   },
 
-  nextRedeliveryAt({ adapters }, place) {
+  nextRedeliveryAt({ adapters }, scope) {
     const text = `select least(
   (
     select min(next.at)
@@ -163,22 +163,22 @@ and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.id
   (select min(m.due_at) from holdfast.message m where m.namespace = $1 and m.due_at is not null)
 )`
     return {
-      queries: [{ text, values: [place.namespace, adapters] }],
+      queries: [{ text, values: [scope.namespace, adapters] }],
       searched: ['delivery', 'message'],
       read: ([rows]) => (rows?.[0]?.[0] ?? null) as number | null,
     }
   },
 
-  overdueDeliveries({ overdueMs, limit }, place) {
-    const parameters = new Parameters(place)
+  overdueDeliveries({ overdueMs, limit }, scope) {
+    const parameters = new Parameters(scope)
     const due = 'from holdfast.delivery t where t.namespace = $1 and t.next_due_at is not null'
     // A seek for each adapter, however many deliveries it has.
-    const text = `with recursive found (adapter, place) as (
+    const text = `with recursive found (adapter, scope) as (
   select (select t.adapter ${due} order by t.adapter limit 1), 1
   union all
-  select (select t.adapter ${due} and t.adapter > f.adapter order by t.adapter limit 1), f.place + 1
+  select (select t.adapter ${due} and t.adapter > f.adapter order by t.adapter limit 1), f.scope + 1
   from found f
-  where f.adapter is not null and f.place < 1000
+  where f.adapter is not null and f.scope < 1000
 )
 select first.adapter, first.due_at
 from (
@@ -197,26 +197,26 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  heldDeliveries({ limit }, place) {
-    const parameters = new Parameters(place)
+  heldDeliveries({ limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.agent is not null\norder by t.expires_at\nlimit ${parameters.add(limit)}`
-    return planDeliveries(place, parameters, rest, 'none')
+    return planDeliveries(scope, parameters, rest, 'none')
   },
 
-  lapsedDeliveries({ limit }, place) {
-    const parameters = new Parameters(place)
+  lapsedDeliveries({ limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.agent is not null and t.expires_at < ${now}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
-    return planDeliveries(place, parameters, rest)
+    return planDeliveries(scope, parameters, rest)
   },
 
-  deliveriesOfInstances({ instances, limit, waits }, place) {
-    const parameters = new Parameters(place)
+  deliveriesOfInstances({ instances, limit, waits }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.agent is not null and t.instance = any(${parameters.add(instances)})\norder by t.id\nlimit ${parameters.add(limit)}`
-    return planDeliveries(place, parameters, rest, waits ? 'wait' : 'skip')
+    return planDeliveries(scope, parameters, rest, waits ? 'wait' : 'skip')
   },
 
-  inbox({ recipient, isUnread, isAll, limit, after }, place) {
-    const parameters = new Parameters(place)
+  inbox({ recipient, isUnread, isAll, limit, after }, scope) {
+    const parameters = new Parameters(scope)
     const mine = `and t.recipient = ${parameters.add(recipient)}`
     const unread = isUnread ? 'and t.read_at is null' : ''
     // What has no other way is there once it was tried; what has one is seen here in any case.
@@ -225,7 +225,7 @@ limit ${parameters.add(limit)}`
       const from = after === null ? '' : `and t.id < ${parameters.add(after)}`
       const rest = `${mine} ${from} ${unread} ${visible}\norder by t.id desc\nlimit ${parameters.add(limit + 1)}`
       return {
-        queries: [query(place, tables.delivery, 'none', rest, parameters)],
+        queries: [query(scope, tables.delivery, 'none', rest, parameters)],
         searched: ['delivery'],
         read: ([rows]) => pageOf(decodeAll<Delivery>(tables.delivery, rows), limit, ({ id }) => id),
       }
@@ -240,7 +240,7 @@ limit ${parameters.add(limit)}`
     const which = [`t.closed_at is null ${visible}`, isAnswerable]
     return {
       queries: which.map((each) =>
-        query(place, tables.delivery, 'none', `${mine} and ${each} ${rest}`, parameters),
+        query(scope, tables.delivery, 'none', `${mine} and ${each} ${rest}`, parameters),
       ),
       searched: ['delivery', 'message'],
       read: (answers) =>
@@ -251,21 +251,21 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  messages({ standing, sender, limit, after }, place) {
-    const parameters = new Parameters(place)
-    const where = standing === 'dead' ? "t.state = 'dead'" : 't.closed_at is null'
+  messages({ phase, sender, limit, after }, scope) {
+    const parameters = new Parameters(scope)
+    const where = phase === 'dead' ? "t.state = 'dead'" : 't.closed_at is null'
     const one = sender === null ? '' : `and t.sender = ${parameters.add(sender)}`
     const from = after === null ? '' : `and t.id > ${parameters.add(after)}`
     const rest = `and ${where} ${one} ${from}\norder by t.id\nlimit ${parameters.add(limit + 1)}`
     return {
-      queries: [query(place, tables.message, 'none', rest, parameters)],
+      queries: [query(scope, tables.message, 'none', rest, parameters)],
       searched: ['message'],
       read: ([rows]) => pageOf(decodeDamaged<Message>(tables.message, rows), limit, ({ id }) => id),
     }
   },
 
-  openMessageCount({ sender }, place) {
-    const parameters = new Parameters(place)
+  openMessageCount({ sender }, scope) {
+    const parameters = new Parameters(scope)
     const one = sender === null ? '' : `and t.sender = ${parameters.add(sender)}`
     return {
       queries: [
@@ -279,9 +279,9 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  closedMessagesBefore({ before, limit }, place) {
-    const parameters = new Parameters(place)
+  closedMessagesBefore({ before, limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.closed_at <= ${parameters.add(before)}\norder by t.closed_at\nlimit ${parameters.add(limit)}`
-    return planMessages(place, parameters, rest)
+    return planMessages(scope, parameters, rest)
   },
 } satisfies Partial<Loaders>

@@ -6,13 +6,13 @@ import type { Instance } from '../../../domain/instance.ts'
 import { pageOf } from '../../page.ts'
 import { processCursor, processCursorOf } from '../../process-cursor.ts'
 import { type DueSource, endedDelays, isDueIn, lapsedLeases, orphanedRuns, otherLosses } from '../due.ts'
-import type { Place } from '../plan.ts'
+import type { PlanScope } from '../plan.ts'
 import { decodeAll, now, Parameters } from '../rows.ts'
 import { columnsOf, decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 /** Where something may be to heal, and when it is: the same as what `recovery.run` loads. */
-function healed({ manualGraceMs, isDoubtful }: Place): DueSource[] {
+function healed({ manualGraceMs, isDoubtful }: PlanScope): DueSource[] {
   // While the clock is in doubt nothing counts as lapsed.
   const lapsed = isDoubtful ? [] : [...lapsedLeases(manualGraceMs), ...otherLosses]
   return [...lapsed, ...endedDelays, orphanedRuns]
@@ -68,14 +68,14 @@ order by found.place`
 }
 
 export const namespaceLoaders = {
-  isHealingDue: (_, place) => ({
-    queries: [{ text: `select ${isDueIn(healed(place), '$1')}`, values: [place.namespace] }],
+  isHealingDue: (_, scope) => ({
+    queries: [{ text: `select ${isDueIn(healed(scope), '$1')}`, values: [scope.namespace] }],
     read: ([rows]) => rows?.[0]?.[0] === true,
   }),
 
-  dueNamespaces({ after, silentMs, limit }, place) {
-    const parameters = new Parameters(place)
-    const sources = [...healed(place), silent(parameters.add(silentMs))]
+  dueNamespaces({ after, silentMs, limit }, scope) {
+    const parameters = new Parameters(scope)
+    const sources = [...healed(scope), silent(parameters.add(silentMs))]
     const text = walk(sources, {
       after: `${parameters.add(after)}::text`,
       columns: isDueIn(sources, 'found.name'),
@@ -91,13 +91,13 @@ export const namespaceLoaders = {
     }
   },
 
-  neglectedNamespaces({ silentMs, limit }, place) {
-    const parameters = new Parameters(place)
+  neglectedNamespaces({ silentMs, limit }, scope) {
+    const parameters = new Parameters(scope)
     const since = `${now} - ${parameters.add(silentMs)}`
     const isServed = `exists (select 1 from holdfast.instance t where t.namespace = found.name and ${beating} and t.seen_at >= ${since})`
-    const text = walk([...healed(place), ...sent], {
+    const text = walk([...healed(scope), ...sent], {
       after: "''",
-      columns: `${isDueIn(healed(place), 'found.name')}, (${isDueIn(sent, 'found.name')}) and not ${isServed}`,
+      columns: `${isDueIn(healed(scope), 'found.name')}, (${isDueIn(sent, 'found.name')}) and not ${isServed}`,
       limit: parameters.add(limit),
     })
     return {
@@ -128,8 +128,8 @@ limit $5`
     }
   },
 
-  otherProcesses({ machine, otherBoots, after, limit }, place) {
-    const parameters = new Parameters(place)
+  otherProcesses({ machine, otherBoots, after, limit }, scope) {
+    const parameters = new Parameters(scope)
     const bootId = parameters.add(machine.bootId)
     const others = otherBoots ? `or t.boot_id <> ${bootId}` : ''
     const from = processCursor(after).map((value) => parameters.add(value))

@@ -6,29 +6,29 @@ import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 export const progressLoaders = {
-  progressOf({ runs }, place) {
-    const parameters = new Parameters(place)
+  progressOf({ runs }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.run = any(${parameters.add(runs)})\norder by t.run`
     return {
       names: runs.map((run) => `run:${run}`),
-      queries: runs.length === 0 ? [] : [query(place, tables.progress, 'wait', rest, parameters)],
+      queries: runs.length === 0 ? [] : [query(scope, tables.progress, 'wait', rest, parameters)],
       read: ([rows]) => decodeAll<Progress>(tables.progress, rows),
     }
   },
 
-  progressPage({ status, after, limit }, place) {
-    const parameters = new Parameters(place)
+  progressPage({ status, after, limit }, scope) {
+    const parameters = new Parameters(scope)
     const some = status === null ? '' : `and t.status = ${parameters.add(status)}`
     const rest = `and t.run > ${parameters.add(after ?? '')} ${some}\norder by t.run\nlimit ${parameters.add(limit + 1)}`
     return {
-      queries: [query(place, tables.progress, 'none', rest, parameters)],
+      queries: [query(scope, tables.progress, 'none', rest, parameters)],
       searched: ['progress'],
       read: ([rows]) => pageOf(decodeAll<Progress>(tables.progress, rows), limit, ({ run }) => run),
     }
   },
 
-  orphanedProgress({ limit }, place) {
-    const parameters = new Parameters(place)
+  orphanedProgress({ limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.status = 'running' and not exists (
   select 1
   from holdfast.lock l
@@ -36,39 +36,39 @@ export const progressLoaders = {
 )
 limit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.progress, 'skip', rest, parameters)],
+      queries: [query(scope, tables.progress, 'skip', rest, parameters)],
       searched: ['progress', 'lock'],
       read: ([rows]) => decodeReadable<Progress>(tables.progress, rows),
     }
   },
 
-  progressEndedBefore({ before, isTrimmed, limit }, place) {
-    const parameters = new Parameters(place)
+  progressEndedBefore({ before, isTrimmed, limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.ended_at <= ${parameters.add(before)} and t.outcomes_removed_at is ${isTrimmed ? 'not null' : 'null'}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.progress, 'skip', rest, parameters)],
+      queries: [query(scope, tables.progress, 'skip', rest, parameters)],
       searched: ['progress'],
       read: ([rows]) => decodeAll<Progress>(tables.progress, rows),
     }
   },
 
-  outcomesById({ ids }, place) {
-    const parameters = new Parameters(place)
+  outcomesById({ ids }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
     return {
       // No names: they are written by commands that load their run, which has one.
-      queries: ids.length === 0 ? [] : [query(place, tables.outcome, 'wait', rest, parameters)],
+      queries: ids.length === 0 ? [] : [query(scope, tables.outcome, 'wait', rest, parameters)],
       read: ([rows]) => decodeAll<Outcome>(tables.outcome, rows),
     }
   },
 
-  outcomesOf({ run, outcome, after, limit }, place) {
-    const parameters = new Parameters(place)
+  outcomesOf({ run, outcome, after, limit }, scope) {
+    const parameters = new Parameters(scope)
     const some = outcome === null ? '' : `and t.outcome = ${parameters.add(outcome)}`
     const rest = `and t.run = ${parameters.add(run)} and t.id > ${parameters.add(after ?? '')} ${some}\norder by t.id\nlimit ${parameters.add(limit + 1)}`
     return {
       names: [`run:${run}`],
-      queries: [query(place, tables.outcome, 'wait', rest, parameters)],
+      queries: [query(scope, tables.outcome, 'wait', rest, parameters)],
       searched: ['outcome'],
       read: ([rows]) => pageOf(decodeAll<Outcome>(tables.outcome, rows), limit, ({ id }) => id),
     }

@@ -29,20 +29,20 @@ function definedQueue(row: Row): DefinedQueue {
 }
 
 export const queueLoaders = {
-  queue: ({ name }, place) => ({
+  queue: ({ name }, scope) => ({
     sharedNames: [`queue:${name}`],
     queries: [
       {
         text: selectNamedQueue,
-        values: [place.namespace, name],
+        values: [scope.namespace, name],
         youngerAt: queueYoungerAt,
       },
     ],
     read: ([rows]) => (rows?.[0] ? definedQueue(rows[0]) : null),
   }),
 
-  queues({ names }, place) {
-    const parameters = new Parameters(place)
+  queues({ names }, scope) {
+    const parameters = new Parameters(scope)
     const some = names === null ? '' : `and t.name = any(${parameters.add(names)})`
     return {
       sharedNames: (names ?? []).map((name) => `queue:${name}`),
@@ -58,11 +58,11 @@ export const queueLoaders = {
     }
   },
 
-  workflow({ name }, place) {
-    const parameters = new Parameters(place)
+  workflow({ name }, scope) {
+    const parameters = new Parameters(scope)
     return {
       names: [`workflow:${name}`],
-      queries: [query(place, tables.workflow, 'wait', `and t.name = ${parameters.add(name)}`, parameters)],
+      queries: [query(scope, tables.workflow, 'wait', `and t.name = ${parameters.add(name)}`, parameters)],
       read: ([rows]) => decodeFirst<WorkflowRow>(tables.workflow, rows),
     }
   },

@@ -21,18 +21,18 @@ or exists (select 1 from holdfast.addressable a where a.namespace = $1 and a.nam
 order by name`
 
 export const recipientLoaders = {
-  recipients({ names, limit, isAnybody }, place) {
-    const registered = new Parameters(place)
+  recipients({ names, limit, isAnybody }, scope) {
+    const registered = new Parameters(scope)
     const among = names === null ? '' : `and t.name = any(${registered.add(names)})`
     const rest = `${among}\norder by t.name\nlimit ${registered.add(limit)}`
-    const agents = new Parameters(place)
+    const agents = new Parameters(scope)
     if (names !== null) agents.add(names)
     const everybody = isAnybody ? selectAnybody : selectRunning
     const text = `${names === null ? everybody : selectNamed}\nlimit ${agents.add(limit)}`
     return {
       // Read by everybody who sends, changed by those who register.
       sharedNames: (names ?? []).map((name) => `recipient:${name}`),
-      queries: [query(place, tables.recipient, 'none', rest, registered), { text, values: agents.values }],
+      queries: [query(scope, tables.recipient, 'none', rest, registered), { text, values: agents.values }],
       searched: names === null ? ['recipient', 'instance', 'addressable'] : ['instance', 'addressable'],
       read: ([rows, running]) => ({
         registered: decodeAll<Recipient>(tables.recipient, rows),
@@ -41,46 +41,46 @@ export const recipientLoaders = {
     }
   },
 
-  addressable({ name }, place) {
-    const parameters = new Parameters(place)
+  addressable({ name }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.name = ${parameters.add(name)}`
     return {
       // As claims do that look for the process behind an agent: it is new only once.
       names: [`agent:${name}`],
-      queries: [query(place, tables.addressable, 'none', rest, parameters)],
+      queries: [query(scope, tables.addressable, 'none', rest, parameters)],
       read: ([rows]) => decodeFirst<Addressable>(tables.addressable, rows),
     }
   },
 
-  unusedNames({ before, limit }, place) {
-    const parameters = new Parameters(place)
+  unusedNames({ before, limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.at <= ${parameters.add(before)}
 and not exists (select 1 from holdfast.delivery d where d.namespace = $1 and d.recipient = t.name)
 and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.sender = t.name and m.closed_at is null)
 order by t.at
 limit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.addressable, 'skip', rest, parameters)],
+      queries: [query(scope, tables.addressable, 'skip', rest, parameters)],
       searched: ['addressable', 'delivery', 'message'],
       read: ([rows]) => decodeAll<Addressable>(tables.addressable, rows),
     }
   },
 
-  allowances({ names }, place) {
-    const parameters = new Parameters(place)
+  allowances({ names }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.name = any(${parameters.add(names)})\norder by t.name`
     return {
       names: names.map((name) => `allowance:${name}`),
-      queries: names.length === 0 ? [] : [query(place, tables.allowance, 'wait', rest, parameters)],
+      queries: names.length === 0 ? [] : [query(scope, tables.allowance, 'wait', rest, parameters)],
       read: ([rows]) => decodeDamaged<Allowance>(tables.allowance, rows),
     }
   },
 
-  allowancesBefore({ ageMs, limit }, place) {
-    const parameters = new Parameters(place)
+  allowancesBefore({ ageMs, limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.at < ${now} - ${parameters.add(ageMs)}\norder by t.at\nlimit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.allowance, 'skip', rest, parameters)],
+      queries: [query(scope, tables.allowance, 'skip', rest, parameters)],
       searched: ['allowance'],
       read: ([rows]) => decodeDamaged<Allowance>(tables.allowance, rows),
     }

@@ -6,8 +6,8 @@ import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 export const recoveryLoaders = {
-  recoveryHistory({ queue }, place) {
-    const parameters = new Parameters(place)
+  recoveryHistory({ queue }, scope) {
+    const parameters = new Parameters(scope)
     const ofQueue = queue === null ? '' : `and queue = ${parameters.add(queue)}`
     const { values } = parameters
     return {
@@ -41,61 +41,61 @@ from (
     }
   },
 
-  recoveryFailures({ queue }, place) {
-    const parameters = new Parameters(place)
+  recoveryFailures({ queue }, scope) {
+    const parameters = new Parameters(scope)
     const ofQueue = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
     return {
-      queries: [query(place, tables.recoveryFailure, 'none', `${ofQueue}\norder by t.at desc`, parameters)],
+      queries: [query(scope, tables.recoveryFailure, 'none', `${ofQueue}\norder by t.at desc`, parameters)],
       searched: ['recoveryFailure'],
       read: ([rows]) => decodeAll<RecoveryFailure>(tables.recoveryFailure, rows),
     }
   },
 
-  recoveryFailure({ queue, trigger }, place) {
-    const parameters = new Parameters(place)
+  recoveryFailure({ queue, trigger }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.queue = ${parameters.add(queue)} and t.trigger = ${parameters.add(trigger)}`
     return {
       names: ['recovery-failure'],
-      queries: [query(place, tables.recoveryFailure, 'wait', rest, parameters)],
+      queries: [query(scope, tables.recoveryFailure, 'wait', rest, parameters)],
       read: ([rows]) => decodeFirst<RecoveryFailure>(tables.recoveryFailure, rows),
     }
   },
 
-  oldRecoveryRuns({ keep, limit }, place) {
-    const parameters = new Parameters(place)
+  oldRecoveryRuns({ keep, limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and (t.at, t.id) <= (
   select r.at, r.id from holdfast.recovery_run r where r.namespace = $1 order by r.at desc, r.id desc limit 1 offset ${parameters.add(keep)}
 )
 order by t.at, t.id
 limit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.recoveryRun, 'skip', rest, parameters)],
+      queries: [query(scope, tables.recoveryRun, 'skip', rest, parameters)],
       searched: ['recoveryRun'],
       read: ([rows]) => decodeAll<RecoveryRun>(tables.recoveryRun, rows),
     }
   },
 
-  recoveryTotals({ queues }, place) {
-    const parameters = new Parameters(place)
+  recoveryTotals({ queues }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.queue = any(${parameters.add(queues)})\norder by t.queue`
     return {
       names: queues.length === 0 ? [] : ['recovery-total'],
-      queries: queues.length === 0 ? [] : [query(place, tables.recoveryTotal, 'wait', rest, parameters)],
+      queries: queues.length === 0 ? [] : [query(scope, tables.recoveryTotal, 'wait', rest, parameters)],
       read: ([rows]) => decodeAll<RecoveryTotal>(tables.recoveryTotal, rows),
     }
   },
 
-  lapsedCounts({ queue, name, instances }, place) {
-    const parameters = new Parameters(place)
+  lapsedCounts({ queue, name, instances }, scope) {
+    const parameters = new Parameters(scope)
     const inQueue = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
     const named = name === null ? '' : `and t.name = ${parameters.add(name)}`
     const isOfDead = `t.instance = any(${parameters.add(instances)})`
     // While the clock is in doubt nothing counts as lapsed.
     const isLost = (expiry: string, isSpared = false) => {
       const end = isSpared
-        ? `case when t.instance is null then ${now} - ${place.manualGraceMs} else ${now} end`
+        ? `case when t.instance is null then ${now} - ${scope.manualGraceMs} else ${now} end`
         : now
-      return place.isDoubtful ? isOfDead : `(${expiry} < ${end} or ${isOfDead})`
+      return scope.isDoubtful ? isOfDead : `(${expiry} < ${end} or ${isOfDead})`
     }
     // Deliveries belong to no queue.
     const deliveries =
@@ -104,7 +104,7 @@ limit ${parameters.add(limit)}`
         : '0'
     // The end of a delay takes nothing from anybody.
     const text = `select
-  (select count(*) from holdfast.item t where t.namespace = $1 and t.standing = 'held' and ${isLost('coalesce(t.expires_at, 0)', true)} ${inQueue} ${readableItem}),
+  (select count(*) from holdfast.item t where t.namespace = $1 and t.phase = 'held' and ${isLost('coalesce(t.expires_at, 0)', true)} ${inQueue} ${readableItem}),
   (select count(*) from holdfast.lock t where t.namespace = $1 and t.delayed_since is null and ${isLost('t.expires_at', true)} ${named} and (t.patterns is null or holdfast.is_json(t.patterns))),
   ${deliveries}`
     return {

@@ -6,36 +6,36 @@ import { tables, youngerWriter } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 export const stateLoaders = {
-  state({ key }, place) {
-    const parameters = new Parameters(place)
+  state({ key }, scope) {
+    const parameters = new Parameters(scope)
     return {
       names: [`state:${key}`],
-      queries: [query(place, tables.state, 'wait', `and t.key = ${parameters.add(key)}`, parameters)],
+      queries: [query(scope, tables.state, 'wait', `and t.key = ${parameters.add(key)}`, parameters)],
       read: ([rows]) => decodeFirst<State>(tables.state, rows),
     }
   },
 
-  stateVersion: ({ key }, place) => ({
+  stateVersion: ({ key }, scope) => ({
     names: [`state:${key}`],
     queries: [
       {
-        text: `select t.version, ${youngerWriter('t')} from holdfast.state t where t.namespace = $1 and t.key = $2${lockClause(place, 'wait')}`,
-        values: [place.namespace, key],
+        text: `select t.version, ${youngerWriter('t')} from holdfast.state t where t.namespace = $1 and t.key = $2${lockClause(scope, 'wait')}`,
+        values: [scope.namespace, key],
         youngerAt: 1,
       },
     ],
     read: ([rows]) => Number(rows?.[0]?.[0] ?? 0),
   }),
 
-  stateFloor: (_, place) => ({
+  stateFloor: (_, scope) => ({
     // Not locked, or every document of a namespace would wait for every other: a set must only see what deleting the
     // same document left. It does, because a statement that locks nothing is sent after the name is held.
-    queries: [query(place, tables.stateFloor, 'none', '')],
+    queries: [query(scope, tables.stateFloor, 'none', '')],
     read: ([rows]) => decodeFirst<StateFloor>(tables.stateFloor, rows),
   }),
 
-  states({ prefix, limit, after }, place) {
-    const parameters = new Parameters(place)
+  states({ prefix, limit, after }, scope) {
+    const parameters = new Parameters(scope)
     const start = parameters.add(prefix)
     const text = `select t.key, t.version, t.updated_at, t.updated_by
 from holdfast.state t

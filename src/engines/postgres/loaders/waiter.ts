@@ -1,8 +1,8 @@
 /** The line for a lock: who holds it, who is next. */
 import type { Lock } from '../../../domain/lock.ts'
 import type { LineHead, LockLine, Waiter } from '../../../domain/lock-line.ts'
-import { placesName } from '../names.ts'
-import type { Place, Query } from '../plan.ts'
+import { waitersName } from '../names.ts'
+import type { PlanScope, Query } from '../plan.ts'
 import { decodeAll, decodeFirst, type Hold, now, Parameters, query } from '../rows.ts'
 import { tables, youngerWriter, youngerWriters } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -11,7 +11,7 @@ import type { Loaders } from './loader.ts'
  * The floor, the highest ticket, how many are alive and how many of them stand before the caller. Counted only as far
  * as is asked: a line may be long, and nearly every look needs to know of its front alone.
  */
-function summaryOf(place: Place, name: string, id: string | null, limit: number): Query {
+function summaryOf(scope: PlanScope, name: string, id: string | null, limit: number): Query {
   return {
     text: `with alive as materialized (
   select t.token, ${youngerWriter('t')} as younger
@@ -40,27 +40,27 @@ select
     (select younger from last),
     (select ${youngerWriters('f')} from holdfast.token_floor f where f.namespace = $1)
   )`,
-    values: [place.namespace, name, id, limit],
+    values: [scope.namespace, name, id, limit],
     youngerAt: 4,
   }
 }
 
-function locksOf(place: Place, name: string, hold: Hold = 'wait'): Query {
-  const parameters = new Parameters(place)
-  return query(place, tables.lock, hold, `and t.name = ${parameters.add(name)}\norder by t.slot`, parameters)
+function locksOf(scope: PlanScope, name: string, hold: Hold = 'wait'): Query {
+  const parameters = new Parameters(scope)
+  return query(scope, tables.lock, hold, `and t.name = ${parameters.add(name)}\norder by t.slot`, parameters)
 }
 
 /** Waits for them: to pass over the first would let a newcomer overtake it. */
-function firstOf(place: Place, name: string, limit: number, hold: Hold = 'wait'): Query {
-  const parameters = new Parameters(place)
+function firstOf(scope: PlanScope, name: string, limit: number, hold: Hold = 'wait'): Query {
+  const parameters = new Parameters(scope)
   const rest = `and t.name = ${parameters.add(name)} and t.expires_at >= ${now}\norder by t.token\nlimit ${parameters.add(limit)}`
-  return query(place, tables.waiter, hold, rest, parameters)
+  return query(scope, tables.waiter, hold, rest, parameters)
 }
 
-function ownOf(place: Place, name: string, id: string | null): Query {
-  const parameters = new Parameters(place)
+function ownOf(scope: PlanScope, name: string, id: string | null): Query {
+  const parameters = new Parameters(scope)
   const rest = `and t.id = ${parameters.add(id)} and t.name = ${parameters.add(name)}`
-  return query(place, tables.waiter, 'wait', rest, parameters)
+  return query(scope, tables.waiter, 'wait', rest, parameters)
 }
 
 const countAhead = `select count(*)
@@ -74,7 +74,7 @@ from (
   limit $4
 ) p`
 
-const countPlaces = `select count(*)
+const countWaiters = `select count(*)
 from (
   select
   from holdfast.lock_waiter t
@@ -83,13 +83,13 @@ from (
 ) p`
 
 export const waiterLoaders = {
-  lockLine: ({ name, waiter: id, limit }, place) => ({
+  lockLine: ({ name, waiter: id, limit }, scope) => ({
     names: [`lock:${name}`],
     queries: [
-      locksOf(place, name),
-      summaryOf(place, name, id, limit),
-      firstOf(place, name, 1),
-      ...(id === null ? [] : [ownOf(place, name, id)]),
+      locksOf(scope, name),
+      summaryOf(scope, name, id, limit),
+      firstOf(scope, name, 1),
+      ...(id === null ? [] : [ownOf(scope, name, id)]),
     ],
     read([locks, summary, next, own]): LockLine {
       const [floor, last, waiting, ahead] = (summary?.[0] ?? []).map(Number)
@@ -105,13 +105,13 @@ export const waiterLoaders = {
     },
   }),
 
-  lockHead: ({ name, waiter: id, limit, aheadMax }, place) => ({
+  lockHead: ({ name, waiter: id, limit, maxAhead }, scope) => ({
     names: [`lock:${name}`],
     queries: [
-      locksOf(place, name),
-      firstOf(place, name, limit),
-      ownOf(place, name, id),
-      { text: countAhead, values: [place.namespace, name, id, aheadMax] },
+      locksOf(scope, name),
+      firstOf(scope, name, limit),
+      ownOf(scope, name, id),
+      { text: countAhead, values: [scope.namespace, name, id, maxAhead] },
     ],
     read: ([locks, first, own, ahead]): LineHead => ({
       locks: decodeAll<Lock>(tables.lock, locks),
@@ -122,8 +122,8 @@ export const waiterLoaders = {
   }),
 
   /** Looked at without holding anything: a place that is renewed once too often lapses a moment later. */
-  lockHeads: ({ names }, place) => ({
-    queries: names.flatMap((name) => [locksOf(place, name, 'none'), firstOf(place, name, 1, 'none')]),
+  lockHeads: ({ names }, scope) => ({
+    queries: names.flatMap((name) => [locksOf(scope, name, 'none'), firstOf(scope, name, 1, 'none')]),
     read: (answers) =>
       names.map((_, index) => ({
         locks: decodeAll<Lock>(tables.lock, answers[2 * index]),
@@ -132,36 +132,36 @@ export const waiterLoaders = {
   }),
 
   /** By id, so that two who want the same ones wait for each other in one order. */
-  waitersById({ ids, waits }, place) {
-    const parameters = new Parameters(place)
+  waitersById({ ids, waits }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
     return {
-      queries: [query(place, tables.waiter, waits ? 'wait' : 'skip', rest, parameters)],
+      queries: [query(scope, tables.waiter, waits ? 'wait' : 'skip', rest, parameters)],
       read: ([rows]) => decodeAll<Waiter>(tables.waiter, rows),
     }
   },
 
-  placesOfAgent: ({ agent, limit }, { namespace }) => ({
-    names: [placesName(agent)],
-    queries: [{ text: countPlaces, values: [namespace, agent, limit] }],
+  waitersOfAgent: ({ agent, limit }, { namespace }) => ({
+    names: [waitersName(agent)],
+    queries: [{ text: countWaiters, values: [namespace, agent, limit] }],
     read: ([rows]) => Number(rows?.[0]?.[0]),
   }),
 
-  lapsedWaiters({ limit }, place) {
-    const parameters = new Parameters(place)
+  lapsedWaiters({ limit }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.expires_at < ${now}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.waiter, 'skip', rest, parameters)],
+      queries: [query(scope, tables.waiter, 'skip', rest, parameters)],
       searched: ['waiter'],
       read: ([rows]) => decodeAll<Waiter>(tables.waiter, rows),
     }
   },
 
-  waitersOfInstances({ instances, limit, waits }, place) {
-    const parameters = new Parameters(place)
+  waitersOfInstances({ instances, limit, waits }, scope) {
+    const parameters = new Parameters(scope)
     const rest = `and t.instance = any(${parameters.add(instances)})\norder by t.id\nlimit ${parameters.add(limit)}`
     return {
-      queries: [query(place, tables.waiter, waits ? 'wait' : 'skip', rest, parameters)],
+      queries: [query(scope, tables.waiter, waits ? 'wait' : 'skip', rest, parameters)],
       searched: ['waiter'],
       read: ([rows]) => decodeAll<Waiter>(tables.waiter, rows),
     }

@@ -1,25 +1,25 @@
 /** Ready tasks by their words. The rows that are kept for them lead to an item; the filter itself decides. */
-import type { Item, LinePlace } from '../../../domain/item.ts'
+import type { Item, LinePosition } from '../../../domain/item.ts'
 import { listsOf, type WordList, wordValue } from '../../../domain/ready-word.ts'
 import { taskQueue } from '../../../domain/task.ts'
 import type { ItemFilter, Selectors } from '../../engine.ts'
 import { filterText, passes } from '../filter.ts'
-import type { LineWant, Place, Query, Row } from '../plan.ts'
+import type { LineWant, PlanScope, Query, Row } from '../plan.ts'
 import { decodeAll, decodeReadable, lockClause, Parameters, readableItem } from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 type Wanted = Selectors['tasksMatching'][0]
 
-const place = 'w.priority, w.added_at, w.item'
+const scope = 'w.priority, w.added_at, w.item'
 
-function placeIn(parameters: Parameters, { priority, addedAt, id }: LinePlace): string {
+function placeIn(parameters: Parameters, { priority, addedAt, id }: LinePosition): string {
   return `(${parameters.add(priority)}::bigint, ${parameters.add(addedAt)}::bigint, ${parameters.add(id)}::text)`
 }
 
 /** One value of a list, from a place on. */
-function under(field: string, value: string, from: LinePlace | null, parameters: Parameters): string {
-  const beyond = from === null ? '' : `and (${place}) >= ${placeIn(parameters, from)}`
+function under(field: string, value: string, from: LinePosition | null, parameters: Parameters): string {
+  const beyond = from === null ? '' : `and (${scope}) >= ${placeIn(parameters, from)}`
   return `w.namespace = $1 and w.field = ${parameters.add(field)} and w.value = ${parameters.add(value)} ${beyond}`
 }
 
@@ -29,22 +29,22 @@ function under(field: string, value: string, from: LinePlace | null, parameters:
  */
 function firstOf(
   { field, values }: WordList,
-  from: LinePlace | null,
-  { priorityMax }: ItemFilter,
+  from: LinePosition | null,
+  { maxPriority }: ItemFilter,
   rows: string,
   parameters: Parameters,
 ): string {
-  const most = priorityMax === undefined ? '' : `and w.priority <= ${parameters.add(priorityMax)}`
+  const most = maxPriority === undefined ? '' : `and w.priority <= ${parameters.add(maxPriority)}`
   const each = values.map(
     (value) => `(
-  select ${place}
+  select ${scope}
   from holdfast.ready_word w
   where ${under(field, value, from, parameters)} ${most}
-  order by ${place}
+  order by ${scope}
   limit ${rows}
 )`,
   )
-  return `select ${place} from (${each.join(' union all ')}) w order by ${place}`
+  return `select ${scope} from (${each.join(' union all ')}) w order by ${scope}`
 }
 
 /** In the other lists too; the limit keeps it a probe of the index for each row, where a join might read all of a list. */
@@ -64,7 +64,7 @@ function alsoInAll(lists: readonly WordList[], list: WordList, parameters: Param
 }
 
 interface Start {
-  readonly from: LinePlace | null
+  readonly from: LinePosition | null
   readonly avoidsDamaged: boolean
 }
 
@@ -77,7 +77,7 @@ function rowsFor(limit: number): number {
   return 2 ** Math.ceil(Math.log2(limit + 200))
 }
 
-function matchingQuery(at: Place, wanted: Wanted, limit: number, start: Start): Query {
+function matchingQuery(at: PlanScope, wanted: Wanted, limit: number, start: Start): Query {
   const parameters = new Parameters(at)
   const { filter, by, window } = wanted
   const lists = listsOf(filter)
@@ -94,29 +94,29 @@ from (
 ) w
 ${itemText(at, filter, start, parameters)}
 ${alsoInAll(lists, list, parameters)}
-order by ${place}
+order by ${scope}
 limit ${parameters.add(limit)}`
   return { text, values: parameters.values, youngerAt: youngerAt(tables.item) }
 }
 
 /**
  * Looked up one by one, for as long as any is wanted. Joined as it stands, the planner may take all ready items at once,
- * and lock what is not claimed; and the condition on their standing must not lead it to the index of all that are ready.
+ * and lock what is not claimed; and the condition on their phase must not lead it to the index of all that are ready.
  */
-function itemText(at: Place, filter: ItemFilter, start: Start, parameters: Parameters): string {
+function itemText(at: PlanScope, filter: ItemFilter, start: Start, parameters: Parameters): string {
   return `cross join lateral (
   select ${columnsOf(tables.item)}
   from holdfast.item t
-  where t.namespace = $1 and t.id = w.item and t.standing || '' = 'ready' ${start.avoidsDamaged ? readableItem : ''}
+  where t.namespace = $1 and t.id = w.item and t.phase || '' = 'ready' ${start.avoidsDamaged ? readableItem : ''}
   ${filterText(filter, parameters)}${lockClause(at, 'skip')}
 ) found`
 }
 
 /** The most urgent come first, so the line itself is the list. */
 function lineText(
-  at: Place,
+  at: PlanScope,
   filter: ItemFilter,
-  from: LinePlace | null,
+  from: LinePosition | null,
   limit: number,
   start: Start,
   parameters: Parameters,
@@ -124,14 +124,14 @@ function lineText(
   const beyond = from === null ? '' : `and (t.priority, t.added_at, t.id) >= ${placeIn(parameters, from)}`
   return `select ${columnsOf(tables.item)}
 from holdfast.item t
-where t.namespace = $1 and t.queue = '${taskQueue}' and t.standing = 'ready' ${beyond} ${start.avoidsDamaged ? readableItem : ''}
+where t.namespace = $1 and t.queue = '${taskQueue}' and t.phase = 'ready' ${beyond} ${start.avoidsDamaged ? readableItem : ''}
 ${filterText(filter, parameters)}
 order by t.priority, t.added_at, t.id
 limit ${parameters.add(limit)}${lockClause(at, 'skip')}`
 }
 
 /** Where so many rows of a list end; no row where it is no longer than that. */
-function endQuery(at: Place, { filter, by, from, window }: Wanted): Query[] {
+function endQuery(at: PlanScope, { filter, by, from, window }: Wanted): Query[] {
   const list = listsOf(filter)[by]
   if (list === undefined || window === null) return []
   const parameters = new Parameters(at)
@@ -139,7 +139,7 @@ function endQuery(at: Place, { filter, by, from, window }: Wanted): Query[] {
   return [{ text, values: parameters.values }]
 }
 
-function placeOf(row: Row | undefined): LinePlace | null {
+function placeOf(row: Row | undefined): LinePosition | null {
   return row ? { priority: Number(row[0]), addedAt: Number(row[1]), id: String(row[2]) } : null
 }
 
@@ -167,14 +167,14 @@ from (
   limit $3
 ) away
 cross join lateral (
-  select ${place}
+  select ${scope}
   from holdfast.ready_word w
   where w.namespace = $1 and w.field = 'host' and w.value = away.value
-  order by ${place}
+  order by ${scope}
   limit $3
 ) w
 join holdfast.item t on t.namespace = $1 and t.id = w.item
-order by ${place}
+order by ${scope}
 limit $3`
 
 export const wordLoaders = {
@@ -187,7 +187,7 @@ export const wordLoaders = {
         line: JSON.stringify([taskQueue, filter, wanted.by, wanted.from]),
         limit,
         query: (most, from, avoidsDamaged) => matchingQuery(at, wanted, most, { from, avoidsDamaged }),
-        fits: (item) => item.queue === taskQueue && item.standing === 'ready' && passes(item, filter),
+        fits: (item) => item.queue === taskQueue && item.phase === 'ready' && passes(item, filter),
       }
       return {
         line,

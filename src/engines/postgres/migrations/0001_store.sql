@@ -53,8 +53,8 @@ create table holdfast.queue (
   name text collate "C" not null,
   workflow text collate "C" not null,
   slots bigint check (slots > 0),
-  attempts_max bigint not null check (attempts_max > 0),
-  crashes_max bigint not null check (crashes_max >= 0),
+  max_attempts bigint not null check (max_attempts > 0),
+  max_crashes bigint not null check (max_crashes >= 0),
   -- Length of leases that a process renews, and of those nobody renews; null: as the process or Holdfast has it.
   lease_ms bigint check (lease_ms >= 0),
   manual_lease_ms bigint check (manual_lease_ms >= 0),
@@ -78,7 +78,7 @@ create table holdfast.item (
   queue text collate "C" not null,
   workflow text collate "C" not null,
   state text collate "C" not null,
-  standing text collate "C" not null,
+  phase text collate "C" not null,
   priority bigint not null,
   key text collate "C",
   dedupe_key text collate "C",
@@ -96,7 +96,7 @@ create table holdfast.item (
   suspected_at bigint,
   progress_at_loss text,
   crash_resets bigint not null,
-  attempts_max bigint not null,
+  max_attempts bigint not null,
   quarantined_at bigint,
   quarantine_reason text,
   cancel_requested_at bigint,
@@ -127,21 +127,21 @@ create table holdfast.item (
 -- Room on each page for the next version of its rows; vacuumed early, since a claim passes over what claims left behind.
 with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 
-create unique index item_open_key on holdfast.item (namespace, queue, key) where key is not null and standing <> 'closed';
-create unique index item_open_dedupe on holdfast.item (namespace, queue, dedupe_key) where dedupe_key is not null and standing <> 'closed';
+create unique index item_open_key on holdfast.item (namespace, queue, key) where key is not null and phase <> 'closed';
+create unique index item_open_dedupe on holdfast.item (namespace, queue, dedupe_key) where dedupe_key is not null and phase <> 'closed';
 -- The newest first is one step away, however often a key has come back.
 create index item_key on holdfast.item (namespace, queue, key, added_at, id) where key is not null;
 create index item_dedupe on holdfast.item (namespace, queue, dedupe_key, added_at, id) where dedupe_key is not null;
 create index item_parent on holdfast.item (namespace, parent) where parent is not null;
 -- An item is in exactly one of these five, so a claim meets only what can be claimed now.
-create index item_ready on holdfast.item (namespace, queue, priority, added_at, id, state) where standing = 'ready';
-create index item_suspect on holdfast.item (namespace, queue, priority, added_at, id, state) where standing = 'suspect';
-create index item_waiting on holdfast.item (namespace, queue, priority, added_at, id, state) where standing = 'waiting';
-create index item_held on holdfast.item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
-create index item_held_suspect on holdfast.item (namespace, instance) where standing = 'held' and suspected_at is not null;
-create index item_closed on holdfast.item (namespace, queue, closed_at, id, state) where standing = 'closed';
+create index item_ready on holdfast.item (namespace, queue, priority, added_at, id, state) where phase = 'ready';
+create index item_suspect on holdfast.item (namespace, queue, priority, added_at, id, state) where phase = 'suspect';
+create index item_waiting on holdfast.item (namespace, queue, priority, added_at, id, state) where phase = 'waiting';
+create index item_held on holdfast.item (namespace, coalesce(expires_at, 0), instance, queue, state) where phase = 'held';
+create index item_held_suspect on holdfast.item (namespace, instance) where phase = 'held' and suspected_at is not null;
+create index item_closed on holdfast.item (namespace, queue, closed_at, id, state) where phase = 'closed';
 -- Failures are few among what is closed, and are what people look for.
-create index item_failed on holdfast.item (namespace, queue, state, closed_at, id) where outcome = 'badly';
+create index item_failed on holdfast.item (namespace, queue, state, closed_at, id) where outcome = 'failed';
 create index item_offered on holdfast.item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on holdfast.item (namespace, run_at) where run_at is not null;
 create index item_quarantined on holdfast.item (namespace, queue, quarantined_at) where quarantined_at is not null;
@@ -167,7 +167,7 @@ create table holdfast.ready_word (
   primary key (namespace, field, value, priority, added_at, item)
 );
 
--- Items that closed well or were removed, and for which more waited than one transaction frees.
+-- Items that succeeded or were removed, and for which more waited than one transaction frees.
 create table holdfast.cascade (
   namespace text collate "C" not null,
   blocker text collate "C" not null,
@@ -211,7 +211,7 @@ create table holdfast.lock (
 create index lock_expiry on holdfast.lock (namespace, expires_at);
 create index lock_reservation on holdfast.lock (namespace, name, slot) where patterns is not null;
 
--- A place in the line for a lock: a lease of its own, whose token is the ticket.
+-- A scope in the line for a lock: a lease of its own, whose token is the ticket.
 create table holdfast.lock_waiter (
   namespace text collate "C" not null,
   id text collate "C" not null,
@@ -451,7 +451,7 @@ create table holdfast.state_floor (
 );
 
 -- Messages that must be acknowledged: one row a message, one leased row a recipient.
--- next_due_at, gives_up_at, due_at and place_at are on the lease clock, as are the marks of allowances; other times on the wall clock.
+-- next_due_at, gives_up_at, due_at and allowed_at are on the lease clock, as are the marks of allowances; other times on the wall clock.
 create table holdfast.recipient (
   namespace text collate "C" not null,
   name text collate "C" not null,
@@ -491,7 +491,7 @@ create table holdfast.message (
   policy text not null,
   -- When the next level of escalation is reached; null while recipients still have time to answer.
   due_at bigint,
-  place_at bigint,
+  allowed_at bigint,
   escalation text,
   note text,
   created_at bigint not null,
@@ -522,7 +522,7 @@ create table holdfast.delivery (
   attempts bigint not null,
   crashes bigint not null,
   next_due_at bigint,
-  place_at bigint,
+  allowed_at bigint,
   gives_up_at bigint,
   sent_at bigint,
   read_at bigint,

@@ -33,10 +33,10 @@ function hasBlockers({ connection, namespace, known }: Source): boolean {
   return known.hasBlockers
 }
 
-/** It closed well, or was removed: nothing has to wait for it. */
+/** It succeeded, or was removed: nothing has to wait for it. */
 function isOver({ connection, namespace }: Source, id: string): boolean {
   const row = connection.get('select outcome from item where namespace = ? and id = ?', namespace, id)
-  return row === undefined || row[0] === 'well'
+  return row === undefined || row[0] === 'succeeded'
 }
 
 export const dependentLoaders = {
@@ -63,9 +63,9 @@ select item from waiting`
   vainWaits(source, { window, limit }) {
     const sql = `select coalesce(item.key, item.id), item.queue, coalesce(awaited.key, wait.blocker), awaited.state
 from (select blocker, item from blocker where namespace = ?1 limit ${window}) wait
-join item on item.namespace = ?1 and item.id = wait.item and item.standing <> 'closed'
+join item on item.namespace = ?1 and item.id = wait.item and item.phase <> 'closed'
 left join item awaited on awaited.namespace = ?1 and awaited.id = wait.blocker
-where awaited.id is null or awaited.outcome = 'badly'
+where awaited.id is null or awaited.outcome = 'failed'
 limit ${limit}`
     return (source.connection.all(sql, source.namespace) as [string, string, string, string | null][]).map(
       ([item, queue, blocker, state]) => ({ item, queue, blocker, state }),
@@ -88,11 +88,11 @@ select id from awaited`
       source,
       `where namespace = ?1 and id in (
   with recursive stacked (id) as (
-    select item.id from item indexed by item_parent where item.namespace = ?1 and item.parent = ?2 and item.standing <> 'closed'
+    select item.id from item indexed by item_parent where item.namespace = ?1 and item.parent = ?2 and item.phase <> 'closed'
     union
     select item.id
     from stacked cross join item indexed by item_parent on item.namespace = ?1 and item.parent = stacked.id
-    where item.standing <> 'closed'
+    where item.phase <> 'closed'
     limit ${limit}
   )
   select id from stacked
@@ -102,11 +102,11 @@ select id from awaited`
 
   freedDependents(source, { limit }) {
     const cascades = source.connection
-      .all(`${select(tables.cascade)}\nwhere namespace = ?\nlimit ${cascadesMax + 1}`, source.namespace)
+      .all(`${select(tables.cascade)}\nwhere namespace = ?\nlimit ${maxCascades + 1}`, source.namespace)
       .map((row) => decode<Cascade>(tables.cascade, row))
     const dependents: (Dependent & { blocker: string })[] = []
     const finished: Cascade[] = []
-    for (const cascade of cascades.slice(0, cascadesMax)) {
+    for (const cascade of cascades.slice(0, maxCascades)) {
       if (dependents.length >= limit) break
       const { blocker } = cascade
       const waiting = isOver(source, blocker)
@@ -123,10 +123,10 @@ select id from awaited`
     connection.all(selectClosedBlockers, namespace).map(([blocker]) => blocker as string),
 } satisfies Partial<Loaders>
 
-const cascadesMax = 10
+const maxCascades = 10
 
 const selectClosedBlockers = `select blocker
 from cascade
 left join item on item.namespace = cascade.namespace and item.id = cascade.blocker
-where cascade.namespace = ? and (item.id is null or item.outcome = 'well')
+where cascade.namespace = ? and (item.id is null or item.outcome = 'succeeded')
 limit 1000`

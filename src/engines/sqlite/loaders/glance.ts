@@ -1,6 +1,6 @@
 /** Queues at a glance: which are worth a look, and counts that stop at a bound. */
 import { type BoundedCount, bounded } from '../../../domain/count.ts'
-import { newestClosedMax, type QueueGlance } from '../../engine.ts'
+import { maxNewestClosed, type QueueGlance } from '../../engine.ts'
 import type { Value } from '../driver.ts'
 import { packed, type Source } from '../rows.ts'
 import { tables } from '../tables.ts'
@@ -8,9 +8,9 @@ import type { Loaders } from './loader.ts'
 import { definedQueue } from './queue.ts'
 
 /** Queues with ready items, and held items, that are looked at to find the ones worth showing. */
-const lookedAtMax = 1000
+const maxLookedAt = 1000
 /** Closed items of a queue that tell whether it is failing now. */
-const lateMax = 10
+const maxLate = 10
 
 /** Each queue once, from one to the next: an index that begins with the queue is not read through. */
 function queuesIn(name: string, index: string, condition: string): string {
@@ -20,32 +20,32 @@ function queuesIn(name: string, index: string, condition: string): string {
   select ${next('')}
   union all
   select ${next(`and queue > ${name}.name`)} from ${name} where name is not null
-  limit ${lookedAtMax}
+  limit ${maxLookedAt}
 )`
 }
 
 const firstReadyAt = `select added_at from item indexed by item_ready
-where item.namespace = ?1 and item.queue = ready.name and standing = 'ready'
+where item.namespace = ?1 and item.queue = ready.name and phase = 'ready'
 order by priority, added_at
 limit 1`
 
 /** Most of the newest ones failed, and not just one or two. */
-const isFailing = `select count(*) filter (where outcome = 'badly') > max(2, count(*) filter (where outcome = 'well'))
+const isFailing = `select count(*) filter (where outcome = 'failed') > max(2, count(*) filter (where outcome = 'succeeded'))
 from (
   select outcome from item indexed by item_closed
-  where item.namespace = ?1 and item.queue = failed.name and standing = 'closed'
+  where item.namespace = ?1 and item.queue = failed.name and phase = 'closed'
   order by closed_at desc
-  limit ${lateMax}
+  limit ${maxLate}
 )`
 
 /** Most in need first: set aside, failing, paused, the longest waiting, held; then by name. */
 const selectWatched = (limit: number) => `with recursive
 ${queuesIn('quarantined', 'item_quarantined', 'quarantined_at is not null')},
-${queuesIn('failed', 'item_failed', "outcome = 'badly'")},
-${queuesIn('ready', 'item_ready', "standing = 'ready'")},
+${queuesIn('failed', 'item_failed', "outcome = 'failed'")},
+${queuesIn('ready', 'item_ready', "phase = 'ready'")},
 held (name) as (
   select distinct queue
-  from (select queue from item indexed by item_held where namespace = ?1 and standing = 'held' limit ${lookedAtMax})
+  from (select queue from item indexed by item_held where namespace = ?1 and phase = 'held' limit ${maxLookedAt})
 ),
 candidate (name, need, at) as (
   select name, 1, null from quarantined where name is not null
@@ -74,7 +74,7 @@ order by need, at nulls last, wanted`
 
 /** The head of each priority, since within one the oldest comes first. */
 function oldestIn(line: 'ready' | 'suspect'): string {
-  const inLine = `from item indexed by item_${line} where namespace = ?1 and queue = ?2 and standing = '${line}'`
+  const inLine = `from item indexed by item_${line} where namespace = ?1 and queue = ?2 and phase = '${line}'`
   return `with recursive level (priority) as (
   select (select min(priority) ${inLine})
   union all
@@ -95,7 +95,7 @@ function countUpTo(source: Source, limit: number, rest: string, ...values: Value
 
 function countReady(source: Source, queue: string, limit: number): BoundedCount {
   const count = (line: string) =>
-    found(source, limit, `where namespace = ? and queue = ? and standing = '${line}'`, queue)
+    found(source, limit, `where namespace = ? and queue = ? and phase = '${line}'`, queue)
   return bounded(count('ready') + count('suspect'), limit)
 }
 
@@ -110,7 +110,7 @@ function closedByState(source: Source, queue: string, limit: number): Map<string
   const sql = `select state, count(*)
 from (
   select state from item indexed by item_closed
-  where namespace = ? and queue = ? and standing = 'closed'
+  where namespace = ? and queue = ? and phase = 'closed'
   order by closed_at desc
   limit ${limit}
 )
@@ -123,16 +123,16 @@ function glance(source: Source, queue: string, limit: number): QueueGlance {
   return {
     queue,
     ready: countReady(source, queue, limit),
-    waiting: countUpTo(source, limit, `${inQueue} and standing = 'waiting'`, queue),
+    waiting: countUpTo(source, limit, `${inQueue} and phase = 'waiting'`, queue),
     quarantined: countUpTo(
       source,
       limit,
       `indexed by item_quarantined ${inQueue} and quarantined_at is not null`,
       queue,
     ),
-    closed: countUpTo(source, limit, `indexed by item_closed ${inQueue} and standing = 'closed'`, queue),
+    closed: countUpTo(source, limit, `indexed by item_closed ${inQueue} and phase = 'closed'`, queue),
     closedByState: closedByState(source, queue, limit),
-    newestClosed: closedByState(source, queue, newestClosedMax),
+    newestClosed: closedByState(source, queue, maxNewestClosed),
     oldestReadyAt: oldestReadyAt(source, queue),
   }
 }

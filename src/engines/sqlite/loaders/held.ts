@@ -62,7 +62,7 @@ export const heldLoaders = {
   offered: (source, { queue, agent, filter, limit }) =>
     items(
       source,
-      `where namespace = ? and queue = ? and offered_to = ? and standing = 'waiting' and waiting_for = '[]' and quarantined_at is null ${readable}\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
+      `where namespace = ? and queue = ? and offered_to = ? and phase = 'waiting' and waiting_for = '[]' and quarantined_at is null ${readable}\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
       queue,
       agent,
       ...filterValues(filter),
@@ -73,7 +73,7 @@ export const heldLoaders = {
     const name = queue === null ? [] : [queue]
     const sql = `select ${packed(tables.item)}, (${lastEvent})
 from item
-where namespace = ? and standing = 'held' ${one} ${readable}
+where namespace = ? and phase = 'held' ${one} ${readable}
 order by coalesce(expires_at, 0)
 limit ${limit}`
     return source.connection.all(sql, source.namespace, ...name).map((row) => ({
@@ -83,7 +83,7 @@ limit ${limit}`
   },
 
   heldCounts({ connection, namespace }, { queue, agent, instance, host }) {
-    const held = "select count(*) from item where namespace = ?1 and standing = 'held' and queue = ?2"
+    const held = "select count(*) from item where namespace = ?1 and phase = 'held' and queue = ?2"
     const count = (condition: string, value: string | null) =>
       value === null ? 0 : Number(connection.get(`${held} and ${condition}`, namespace, queue, value)?.[0])
     const where =
@@ -102,7 +102,7 @@ limit ${limit}`
   itemsOfAgent: (source, { agent, instance, queue, limit }) =>
     items(
       source,
-      `where namespace = ? and standing = 'held' and queue = ? and agent = ?
+      `where namespace = ? and phase = 'held' and queue = ? and agent = ?
 and (instance is null or instance is ? or ${isRegistered}) ${readable}
 limit ${limit}`,
       queue,
@@ -115,7 +115,7 @@ limit ${limit}`,
       ? []
       : items(
           source,
-          `where namespace = ?1 and standing = 'held' and ${isNear(ids, 'coalesce(expires_at, 0)')} ${readable} ${among(ids, 'id')}
+          `where namespace = ?1 and phase = 'held' and ${isNear(ids, 'coalesce(expires_at, 0)')} ${readable} ${among(ids, 'id')}
 and not ${isWarned('item', 'item.id')}
 order by ${byIndex(ids, 'coalesce(expires_at, 0)')}
 limit ${limit}`,

@@ -21,7 +21,7 @@ const ofInstances = 'where namespace = ?1 and instance in (select value from jso
 /** A damaged row cannot be given back, so it must not keep its instance from ending. */
 const selectHeldBy = `select instance, count(*)
 from (
-  select instance from item ${ofInstances} and standing = 'held' ${readable}
+  select instance from item ${ofInstances} and phase = 'held' ${readable}
   union all
   select instance from lock ${ofInstances} ${readableLock}
   union all
@@ -36,7 +36,7 @@ const selectAwakeTimes = `select sign.instance, max(sign.at) - clock.offset_ms
 from (
   select id as instance, seen_at as at from instance where namespace = ?1 and id in (select value from json_each(?2))
   union all
-  select instance, renewed_at from item ${ofInstances} and standing = 'held'
+  select instance, renewed_at from item ${ofInstances} and phase = 'held'
   union all
   select instance, renewed_at from lock ${ofInstances}
   union all
@@ -69,7 +69,7 @@ export const instanceLoaders = {
     const held = source.connection.all(
       `select instance, count(*), count(suspected_at)
 from item indexed by item_held
-where namespace = ? and standing = 'held' and instance in (select value from json_each(?))
+where namespace = ? and phase = 'held' and instance in (select value from json_each(?))
 group by instance`,
       source.namespace,
       inList(peers.map(({ id }) => id)),
@@ -121,7 +121,7 @@ limit ${limit + 1}`,
     instances(
       source,
       `where namespace = ?1 and ended_at is not null and id in (
-  select instance from item where namespace = ?1 and standing = 'held' ${readable}
+  select instance from item where namespace = ?1 and phase = 'held' ${readable}
   union all
   select instance from lock where namespace = ?1 ${readableLock}
   union all

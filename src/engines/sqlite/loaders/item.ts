@@ -1,6 +1,6 @@
 /** Items by id, by key, by line, by lease. */
 import { sumByName } from '../../../domain/count.ts'
-import type { Item, Standing } from '../../../domain/item.ts'
+import type { Item, Phase } from '../../../domain/item.ts'
 import type { Value } from '../driver.ts'
 import { filterText, filterValues } from '../filter.ts'
 import { listItems } from '../list.ts'
@@ -15,7 +15,7 @@ const unneeded =
 const holdsNoSuspect = `not exists (
   select 1
   from item as taken
-  where taken.namespace = ?1 and taken.standing = 'held' and taken.suspected_at is not null and taken.instance in (
+  where taken.namespace = ?1 and taken.phase = 'held' and taken.suspected_at is not null and taken.instance in (
     ${peersOf('= ?3')}
   )
 )`
@@ -30,7 +30,7 @@ function itemById(source: Source, id: string): Item | null {
 function lastItem(source: Source, column: 'key' | 'dedupe_key', queue: string, key: string): Item | null {
   const where = `where namespace = ? and queue = ? and ${column} = ?`
   return (
-    item(source, `${where} and standing <> 'closed'`, queue, key) ??
+    item(source, `${where} and phase <> 'closed'`, queue, key) ??
     item(source, `${where}\norder by added_at desc, id desc\nlimit 1`, queue, key)
   )
 }
@@ -39,8 +39,7 @@ const inQueueByKey = 'item.namespace = ?1 and item.queue = queue.name and item.k
 
 function hasSuspects({ connection, namespace }: Source): boolean {
   return (
-    connection.get("select 1 from item where namespace = ? and standing = 'suspect' limit 1", namespace) !=
-    null
+    connection.get("select 1 from item where namespace = ? and phase = 'suspect' limit 1", namespace) != null
   )
 }
 
@@ -66,12 +65,12 @@ export const itemLoaders = {
     items(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
 
   openItemByKey: (source, { queue, key }) =>
-    item(source, "where namespace = ? and queue = ? and key = ? and standing <> 'closed'", queue, key),
+    item(source, "where namespace = ? and queue = ? and key = ? and phase <> 'closed'", queue, key),
 
   openItemByDedupeKey: (source, { queue, dedupeKey }) =>
     item(
       source,
-      "where namespace = ? and queue = ? and dedupe_key = ? and standing <> 'closed'",
+      "where namespace = ? and queue = ? and dedupe_key = ? and phase <> 'closed'",
       queue,
       dedupeKey,
     ),
@@ -81,7 +80,7 @@ export const itemLoaders = {
   claimable: (source, { queue, limit }) =>
     items(
       source,
-      `where namespace = ? and queue = ? and standing = 'ready'\norder by priority, added_at, id\nlimit ${limit}`,
+      `where namespace = ? and queue = ? and phase = 'ready'\norder by priority, added_at, id\nlimit ${limit}`,
       queue,
     ),
 
@@ -91,7 +90,7 @@ export const itemLoaders = {
     if (!source.known.hasSuspects) return []
     return items(
       source,
-      `where namespace = ?1 and queue = ?2 and standing = 'suspect' and (?3 is null or ${holdsNoSuspect}) ${filterText(filter)}
+      `where namespace = ?1 and queue = ?2 and phase = 'suspect' and (?3 is null or ${holdsNoSuspect}) ${filterText(filter)}
 order by priority, added_at, id
 limit ${limit}`,
       queue,
@@ -105,7 +104,7 @@ limit ${limit}`,
       source,
       `where namespace = ?1 and id in (
   select coalesce(
-    (select id from item where ${inQueueByKey} and standing <> 'closed'),
+    (select id from item where ${inQueueByKey} and phase <> 'closed'),
     (select id from item where ${inQueueByKey} order by added_at desc, id desc limit 1)
   ) as last
   from queue
@@ -125,7 +124,7 @@ limit ${limit}`,
   lapsedItems: (source, { queues, limit }) =>
     items(
       source,
-      `where namespace = ? and standing = 'held' and coalesce(expires_at, 0) < ? ${unspared(source, 'coalesce(expires_at, 0)')} ${inQueues(queues)} ${readable}\norder by coalesce(expires_at, 0)\nlimit ${limit}`,
+      `where namespace = ? and phase = 'held' and coalesce(expires_at, 0) < ? ${unspared(source, 'coalesce(expires_at, 0)')} ${inQueues(queues)} ${readable}\norder by coalesce(expires_at, 0)\nlimit ${limit}`,
       BigInt(source.now),
       ...sparedUntil(source),
       ...queueList(queues),
@@ -136,7 +135,7 @@ limit ${limit}`,
     const name = queue === null ? [] : [queue]
     return items(
       source,
-      `where namespace = ? and standing = 'held' and instance in (select value from json_each(?)) ${one} ${readable}\nlimit ${limit}`,
+      `where namespace = ? and phase = 'held' and instance in (select value from json_each(?)) ${one} ${readable}\nlimit ${limit}`,
       inList(instances),
       ...name,
     )
@@ -145,7 +144,7 @@ limit ${limit}`,
   silentItems: (source, { queue, thresholdMs, limit }) =>
     items(
       source,
-      `where namespace = ? and standing = 'held' and queue = ? and max(coalesce(granted_at, 0), coalesce(renewed_at, 0)) <= ? ${readable}\norder by max(coalesce(granted_at, 0), coalesce(renewed_at, 0))\nlimit ${limit}`,
+      `where namespace = ? and phase = 'held' and queue = ? and max(coalesce(granted_at, 0), coalesce(renewed_at, 0)) <= ? ${readable}\norder by max(coalesce(granted_at, 0), coalesce(renewed_at, 0))\nlimit ${limit}`,
       queue,
       BigInt(source.now - thresholdMs),
     ),
@@ -167,7 +166,7 @@ limit ${limit}`,
   items: listItems,
 
   line(source, { queue, priority, addedAt, id, limit }) {
-    const ready = "select 1 from item where namespace = ? and queue = ? and standing = 'ready'"
+    const ready = "select 1 from item where namespace = ? and queue = ? and phase = 'ready'"
     const count = (condition: string, ...values: Value[]) =>
       Number(
         source.connection.get(
@@ -186,15 +185,15 @@ limit ${limit}`,
 
   counts(source, { queue }) {
     const states: [string, number][] = []
-    const byStanding: Record<Standing, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
-    for (const standing of Object.keys(byStanding) as Standing[]) {
-      const sql = `select state, count(*) from item where namespace = ? and queue = ? and standing = '${standing}' group by state`
+    const byPhase: Record<Phase, number> = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
+    for (const phase of Object.keys(byPhase) as Phase[]) {
+      const sql = `select state, count(*) from item where namespace = ? and queue = ? and phase = '${phase}' group by state`
       for (const [state, count] of source.connection.all(sql, source.namespace, queue) as [
         string,
         number,
       ][]) {
         states.push([state, count])
-        byStanding[standing] += count
+        byPhase[phase] += count
       }
     }
     const quarantined = source.connection.all(
@@ -205,16 +204,16 @@ limit ${limit}`,
     const oldest = source.connection.get(
       // One by one, since each has an index of its own.
       `select min(added_at) from (
-  select min(added_at) as added_at from item where namespace = ?1 and queue = ?2 and standing = 'ready'
+  select min(added_at) as added_at from item where namespace = ?1 and queue = ?2 and phase = 'ready'
   union all
-  select min(added_at) from item where namespace = ?1 and queue = ?2 and standing = 'suspect'
+  select min(added_at) from item where namespace = ?1 and queue = ?2 and phase = 'suspect'
 )`,
       source.namespace,
       queue,
     )
     return {
       byState: sumByName(states),
-      byStanding,
+      byPhase,
       quarantined: quarantined.reduce((sum, [, count]) => sum + count, 0),
       quarantinedByState: sumByName(quarantined),
       oldestReadyAt: (oldest?.[0] ?? null) as number | null,
@@ -224,7 +223,7 @@ limit ${limit}`,
   closedBefore(source, { queue, before: last, limit }) {
     const before = BigInt(last)
     const oldest = `order by closed_at, id\nlimit ${limit}`
-    const closed = (of: string) => `queue = ${of} and standing = 'closed' and closed_at <= ? ${unneeded}`
+    const closed = (of: string) => `queue = ${of} and phase = 'closed' and closed_at <= ? ${unneeded}`
     if (queue !== null)
       return items(source, `where namespace = ? and ${closed('?')}\n${oldest}`, queue, before)
     // Queue by queue, since each has its closed items in order: one search over all would sort all there are.

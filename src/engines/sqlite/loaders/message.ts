@@ -201,21 +201,21 @@ limit ${limit}`,
     }
     const cursor = inboxCursor(after)
     const from = cursor === null ? '' : 'and (priority, id) > (?, ?)'
-    const place = cursor === null ? [] : [BigInt(cursor[0]), cursor[1]]
+    const cursorValues = cursor === null ? [] : [BigInt(cursor[0]), cursor[1]]
     // Each by its own index: by one condition for both, all a recipient ever got would be read.
     const found = [`closed_at is null ${visible}`, isAnswerable].flatMap((which) =>
       deliveries(
         source,
         `where namespace = ? and recipient = ? and ${which} ${from} ${unread}\norder by priority, id\nlimit ${limit + 1}`,
         recipient,
-        ...place,
+        ...cursorValues,
       ),
     )
     return inboxPage(found, limit)
   },
 
-  messages(source, { standing, sender, limit, after }) {
-    const where = standing === 'dead' ? "state = 'dead'" : 'closed_at is null'
+  messages(source, { phase, sender, limit, after }) {
+    const where = phase === 'dead' ? "state = 'dead'" : 'closed_at is null'
     const one = sender === null ? '' : 'and sender = ?'
     const from = after === null ? '' : 'and id > ?'
     const rows = messages(

@@ -17,7 +17,7 @@ const lapsedLock =
 
 /** Where something may be to heal, and when it is: the same as what `recovery.run` loads. */
 const healed = [
-  ["item indexed by item_held where standing = 'held'", `${lapsed('coalesce(expires_at, 0)')} ${readable}`],
+  ["item indexed by item_held where phase = 'held'", `${lapsed('coalesce(expires_at, 0)')} ${readable}`],
   ['item indexed by item_due where run_at is not null', `run_at <= ?3 ${readable}`],
   ['lock indexed by lock_expiry where true', `${lapsedLock} ${readableLock}`],
   ['lock_waiter indexed by lock_waiter_expiry where true', 'expires_at < ?2'],

@@ -7,7 +7,7 @@ import { readableLock } from './lock.ts'
 
 /** Of what a condition finds, the first to expire. */
 const firstItem = (condition: string, spareMs: number) =>
-  `(select coalesce(expires_at, 0) + ${spareMs} from item where namespace = ?1 and standing = 'held' ${condition} ${readable} order by coalesce(expires_at, 0) limit 1)`
+  `(select coalesce(expires_at, 0) + ${spareMs} from item where namespace = ?1 and phase = 'held' ${condition} ${readable} order by coalesce(expires_at, 0) limit 1)`
 const firstLock = (condition: string, spareMs: number) =>
   `(select expires_at + ${spareMs} from lock where namespace = ?1 ${condition} ${readableLock} order by expires_at limit 1)`
 
@@ -131,7 +131,7 @@ limit ${limit}`,
       Number(connection.get(sql, namespace, BigInt(now), inList(instances), of, sparedUntil)?.[0])
     return {
       items: count(
-        `select count(*) from item where namespace = ?1 and standing = 'held' and (coalesce(expires_at, 0) < iif(instance is null, ?5, ?2) or ${isOfDead}) and (?4 is null or queue = ?4) ${readable}`,
+        `select count(*) from item where namespace = ?1 and phase = 'held' and (coalesce(expires_at, 0) < iif(instance is null, ?5, ?2) or ${isOfDead}) and (?4 is null or queue = ?4) ${readable}`,
         queue,
       ),
       // The end of a delay takes nothing from anybody.

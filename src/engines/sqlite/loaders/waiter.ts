@@ -32,7 +32,7 @@ const countBefore = `select count(*) from (
 const selectFirst = `${selectBy(tables.waiter, 'lock_waiter_line')}\nwhere namespace = ? and name = ? and expires_at >= ?\norder by token\nlimit ?`
 const selectSlots = `${select(tables.lock)}\nwhere namespace = ? and name = ?\norder by slot`
 
-const countPlaces = `select count(*) from (
+const countWaiters = `select count(*) from (
   select 1 from lock_waiter indexed by lock_waiter_agent
   where namespace = ? and agent = ? and expires_at >= ?
   limit ?
@@ -97,12 +97,12 @@ export const waiterLoaders = {
     }
   },
 
-  lockHead(source, { name, waiter: id, limit, aheadMax }) {
+  lockHead(source, { name, waiter: id, limit, maxAhead }) {
     const own = waiter(source, selectOwn, id, name)
     return {
       ...headOf(source, name, limit),
       own,
-      ahead: own === null ? 0 : countAlive(source, name, own.token, aheadMax),
+      ahead: own === null ? 0 : countAlive(source, name, own.token, maxAhead),
     }
   },
 
@@ -111,8 +111,8 @@ export const waiterLoaders = {
   waitersById: (source, { ids }) =>
     waiters(source, 'where namespace = ? and id in (select value from json_each(?))', inList(ids)),
 
-  placesOfAgent: ({ connection, namespace, now }, { agent, limit }) =>
-    Number(connection.get(countPlaces, namespace, agent, BigInt(now), BigInt(limit))?.[0]),
+  waitersOfAgent: ({ connection, namespace, now }, { agent, limit }) =>
+    Number(connection.get(countWaiters, namespace, agent, BigInt(now), BigInt(limit))?.[0]),
 
   lapsedWaiters: (source, { limit }) =>
     waiters(

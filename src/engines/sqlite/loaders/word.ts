@@ -1,5 +1,5 @@
 /** Ready tasks by their words. The rows that are kept for them lead to an item; the filter itself decides. */
-import { compareInLine, type Item, type LinePlace } from '../../../domain/item.ts'
+import { compareInLine, type Item, type LinePosition } from '../../../domain/item.ts'
 import { listsOf, type WordList, wordValue } from '../../../domain/ready-word.ts'
 import { taskQueue } from '../../../domain/task.ts'
 import type { ItemFilter } from '../../engine.ts'
@@ -17,29 +17,29 @@ interface Condition {
   readonly values: readonly Value[]
 }
 
-function valuesOf({ priority, addedAt, id }: LinePlace): Value[] {
+function valuesOf({ priority, addedAt, id }: LinePosition): Value[] {
   return [BigInt(priority), BigInt(addedAt), id]
 }
 
 /** Where in a list it is looked: from a place on, and no further than what is urgent enough. */
 interface Start {
-  readonly from: LinePlace | null
+  readonly from: LinePosition | null
   readonly filter: ItemFilter
 }
 
 const anywhere: Start = { from: null, filter: {} }
 
 /** One value of a list. */
-function under(field: string, value: string, { from, filter: { priorityMax } }: Start): Condition {
+function under(field: string, value: string, { from, filter: { maxPriority } }: Start): Condition {
   const beyond = from === null ? '' : `and (${place}) >= (?, ?, ?)`
-  const most = priorityMax === undefined ? '' : 'and w.priority <= ?'
+  const most = maxPriority === undefined ? '' : 'and w.priority <= ?'
   return {
     text: `w.namespace = ? and w.field = ? and w.value = ? ${beyond} ${most}`,
     values: [
       field,
       value,
       ...(from === null ? [] : valuesOf(from)),
-      ...(priorityMax === undefined ? [] : [BigInt(priorityMax)]),
+      ...(maxPriority === undefined ? [] : [BigInt(maxPriority)]),
     ],
   }
 }
@@ -63,7 +63,7 @@ function endOf(
   { field, values }: WordList,
   from: Start,
   window: number,
-): LinePlace | null {
+): LinePosition | null {
   const ends = values.flatMap((value) => {
     const start = under(field, value, from)
     const row = connection.get(
@@ -77,7 +77,7 @@ function endOf(
 }
 
 interface Stretch extends Start {
-  readonly end: LinePlace | null
+  readonly end: LinePosition | null
   readonly limit: number
 }
 
@@ -94,7 +94,7 @@ from ready_word as w
 cross join item on item.namespace = w.namespace and item.id = w.item
 where ${start.text} ${end === null ? '' : `and (${place}) < (?, ?, ?)`}
 ${probes.map(({ text }) => text).join('\n')}
-and item.queue = '${taskQueue}' and item.standing = 'ready' ${readable}
+and item.queue = '${taskQueue}' and item.phase = 'ready' ${readable}
 ${filterText(filter)}
 order by ${place}
 limit ${limit}`
@@ -174,7 +174,7 @@ function countOf({ connection, namespace }: Source, { field, values }: WordList,
 function firstInLine(source: Source, filter: ItemFilter, limit: number): Item[] {
   return items(
     source,
-    `where namespace = ? and queue = ? and standing = 'ready'\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
+    `where namespace = ? and queue = ? and phase = 'ready'\n${filterText(filter)}\norder by priority, added_at, id\nlimit ${limit}`,
     taskQueue,
     ...filterValues(filter),
   )

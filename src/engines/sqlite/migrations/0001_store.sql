@@ -37,8 +37,8 @@ create table queue (
   name text not null,
   workflow text not null,
   slots integer check (slots > 0),
-  attempts_max integer not null check (attempts_max > 0),
-  crashes_max integer not null check (crashes_max >= 0),
+  max_attempts integer not null check (max_attempts > 0),
+  max_crashes integer not null check (max_crashes >= 0),
   -- Length of leases that a process renews, and of those nobody renews; null: as the process or Holdfast has it.
   lease_ms integer check (lease_ms >= 0),
   manual_lease_ms integer check (manual_lease_ms >= 0),
@@ -59,7 +59,7 @@ create table item (
   queue text not null,
   workflow text not null,
   state text not null,
-  standing text not null check (standing in ('ready', 'suspect', 'waiting', 'held', 'closed')),
+  phase text not null check (phase in ('ready', 'suspect', 'waiting', 'held', 'closed')),
   priority integer not null,
   key text,
   dedupe_key text,
@@ -77,7 +77,7 @@ create table item (
   suspected_at integer,
   progress_at_loss text,
   crash_resets integer not null,
-  attempts_max integer not null,
+  max_attempts integer not null,
   quarantined_at integer,
   quarantine_reason text,
   cancel_requested_at integer,
@@ -86,7 +86,7 @@ create table item (
   started_at integer,
   state_changed_at integer not null,
   closed_at integer,
-  outcome text check (outcome in ('well', 'badly')),
+  outcome text check (outcome in ('succeeded', 'failed')),
   previous_state text,
   version integer not null,
   agent text,
@@ -105,32 +105,32 @@ create table item (
   payload text not null,
   foreign key (namespace, queue) references queue (namespace, name),
   -- A holder is there exactly while the item is held, and a held item says when it was started.
-  check ((standing = 'held') = (agent is not null)),
-  check ((standing = 'held') = (expires_at is not null)),
-  check (standing = 'held' or holder_host is null),
-  check (standing <> 'held' or started_at is not null),
+  check ((phase = 'held') = (agent is not null)),
+  check ((phase = 'held') = (expires_at is not null)),
+  check (phase = 'held' or holder_host is null),
+  check (phase <> 'held' or started_at is not null),
   check (started_at is null or started_at <= state_changed_at),
-  check ((standing = 'closed') = (outcome is not null)),
-  check ((standing = 'closed') = (closed_at is not null)),
-  check (standing = 'waiting' or run_at is null)
+  check ((phase = 'closed') = (outcome is not null)),
+  check ((phase = 'closed') = (closed_at is not null)),
+  check (phase = 'waiting' or run_at is null)
 ) strict;
 
 create unique index item_id on item (namespace, id);
-create unique index item_open_key on item (namespace, queue, key) where key is not null and standing <> 'closed';
-create unique index item_open_dedupe on item (namespace, queue, dedupe_key) where dedupe_key is not null and standing <> 'closed';
+create unique index item_open_key on item (namespace, queue, key) where key is not null and phase <> 'closed';
+create unique index item_open_dedupe on item (namespace, queue, dedupe_key) where dedupe_key is not null and phase <> 'closed';
 -- The newest one is a step away, however often a key has come back.
 create index item_key on item (namespace, queue, key, added_at, id) where key is not null;
 create index item_dedupe on item (namespace, queue, dedupe_key, added_at, id) where dedupe_key is not null;
 create index item_parent on item (namespace, parent) where parent is not null;
 -- An item is in exactly one of these five, so a claim meets only what can be claimed now.
-create index item_ready on item (namespace, queue, priority, added_at, id, state) where standing = 'ready';
-create index item_suspect on item (namespace, queue, priority, added_at, id, state) where standing = 'suspect';
-create index item_waiting on item (namespace, queue, priority, added_at, id, state) where standing = 'waiting';
-create index item_held on item (namespace, coalesce(expires_at, 0), instance, queue, state) where standing = 'held';
-create index item_held_suspect on item (namespace, instance) where standing = 'held' and suspected_at is not null;
-create index item_closed on item (namespace, queue, closed_at, state) where standing = 'closed';
+create index item_ready on item (namespace, queue, priority, added_at, id, state) where phase = 'ready';
+create index item_suspect on item (namespace, queue, priority, added_at, id, state) where phase = 'suspect';
+create index item_waiting on item (namespace, queue, priority, added_at, id, state) where phase = 'waiting';
+create index item_held on item (namespace, coalesce(expires_at, 0), instance, queue, state) where phase = 'held';
+create index item_held_suspect on item (namespace, instance) where phase = 'held' and suspected_at is not null;
+create index item_closed on item (namespace, queue, closed_at, state) where phase = 'closed';
 -- Failures are few among what is closed, and are what people look for.
-create index item_failed on item (namespace, queue, state, closed_at, id) where outcome = 'badly';
+create index item_failed on item (namespace, queue, state, closed_at, id) where outcome = 'failed';
 create index item_offered on item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on item (namespace, run_at) where run_at is not null;
 create index item_quarantined on item (namespace, queue, quarantined_at) where quarantined_at is not null;
@@ -156,7 +156,7 @@ create table ready_word (
   primary key (namespace, field, value, priority, added_at, item)
 ) strict, without rowid;
 
--- Items that closed well or were removed, and for which more waited than one transaction frees.
+-- Items that succeeded or were removed, and for which more waited than one transaction frees.
 create table cascade (
   namespace text not null,
   blocker text not null,
@@ -442,7 +442,7 @@ create table state_floor (
 ) strict, without rowid;
 
 -- Messages that must be acknowledged: one row a message, one leased row a recipient.
--- next_due_at, gives_up_at, due_at and place_at are on the lease clock, as are the marks of allowances; other times on the wall clock.
+-- next_due_at, gives_up_at, due_at and allowed_at are on the lease clock, as are the marks of allowances; other times on the wall clock.
 
 create table recipient (
   namespace text not null,
@@ -484,7 +484,7 @@ create table message (
   policy text not null,
   -- When the next level of escalation is reached; null while recipients still have time to answer.
   due_at integer,
-  place_at integer,
+  allowed_at integer,
   escalation text,
   note text,
   created_at integer not null,
@@ -514,7 +514,7 @@ create table delivery (
   attempts integer not null,
   crashes integer not null,
   next_due_at integer,
-  place_at integer,
+  allowed_at integer,
   gives_up_at integer,
   sent_at integer,
   read_at integer,

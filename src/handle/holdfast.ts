@@ -1,0 +1,437 @@
+/** `open(url, options)`: the handle to a store, from which everything else is reached. */
+
+import { feed } from '../domain/bell.ts'
+import { assertRenewable } from '../domain/lease.ts'
+import { assertName } from '../domain/name.ts'
+import { shown } from '../domain/text.ts'
+import type { Executor, StoreStatus } from '../engines/engine.ts'
+import { absoluteUrl, openEngine } from '../engines/open.ts'
+import { isPostgresUrl } from '../engines/postgres/address.ts'
+import { type Environment, pause, settlesWithin } from '../environment.ts'
+import { closedError, HoldfastError, InvalidError } from '../errors.ts'
+import { defaultAgent } from '../host/agent-id.ts'
+import { systemEnvironment } from '../host/system.ts'
+import { type Logger, silentLogger, stderrLogger, sturdy } from '../logger.ts'
+import type { EventView } from '../operations/event/event.ts'
+import { assertFilter, type EventFilter, isWanted } from '../operations/event/filter.ts'
+import type { StaleLocks } from '../operations/lease/watch.ts'
+import { assertNoFact } from '../operations/operation.ts'
+import type { QueueView } from '../operations/queue/define.ts'
+import type { RecoveryReport } from '../operations/recovery/recovery.ts'
+import type { RecoveryStats } from '../operations/recovery/stats.ts'
+import {
+  type AskedOf,
+  type InputOf,
+  type OperationName,
+  operations,
+  type ResultOf,
+} from '../operations/table.ts'
+import { type OpenOptions, parseOptions, type Settings } from '../options.ts'
+import { startCaretaker } from '../runtime/caretaker/caretaker-start.ts'
+import { logRecovery } from '../runtime/caretaker/heal.ts'
+import { RecoveryFailures } from '../runtime/caretaker/recovery-failures.ts'
+import { Board } from '../runtime/lease/board.ts'
+import { Keeper } from '../runtime/lease/keeper.ts'
+import { reportStaleLocks, type StaleLocksOptions } from '../runtime/lease/stale-locks.ts'
+import { Redelivery } from '../runtime/redelivery/redelivery.ts'
+import { assertSignal, inPieces, knownOptionsOf, optionsOf, orReject } from '../runtime/session/input.ts'
+import { Session, type StoreRecoveryReport } from '../runtime/session/session.ts'
+import { openThreaded } from '../runtime/thread/threaded-engine.ts'
+import { type ClaimWait, waitForWork } from '../runtime/waiting/claim-wait.ts'
+import { Agents } from './agents.ts'
+import { Fleet } from './fleet.ts'
+import { LockGrants } from './lock-grants.ts'
+import { Locks } from './locks.ts'
+import { Messages } from './messages.ts'
+import { Queue, type QueueOptions } from './queue.ts'
+import { Runs } from './runs.ts'
+import { type States, statesOf } from './state.ts'
+import { Tasks } from './tasks.ts'
+import { stopOnSignals } from './worker/stop-signals.ts'
+import { drainDefaultMs, type Handler, lastAnswersMs, Worker, type WorkOptions } from './worker/worker.ts'
+
+/**
+ * Opens a store: a path, `sqlite:path` or `sqlite::memory:` (private). Makes it when it is not there. Until
+ * `close()`, this process renews what it holds and heals what others lost. In a worker thread, close it before that
+ * thread is terminated: the SQLite driver aborts the process when a thread is terminated in the middle of a call.
+ */
+export async function open(store: string, options: OpenOptions = {}): Promise<Holdfast> {
+  assertUrl(store)
+  const url = absoluteUrl(store)
+  const settings = parseOptions(options, isPostgresUrl(url) ? 'postgres' : 'sqlite')
+  const environment: Environment = settings.environment ?? systemEnvironment
+  const agent = settings.agent ?? defaultAgent()
+  const failures = new RecoveryFailures(environment, agent)
+  const logger = watched(
+    settings.logger === false ? silentLogger : (settings.logger ?? stderrLogger),
+    failures,
+  )
+  // A batch on PostgreSQL waits for answers while it holds rows: no handler of this program may come between.
+  const isThreaded = isPostgresUrl(url) && settings.background && !environment.isLocal
+  const engine = await (isThreaded ? openThreaded : openEngine)(url, {
+    environment,
+    durability: settings.durability,
+    busyTimeoutMs: settings.busyTimeoutMs,
+    recoverOnOpen: settings.recovery.onOpen,
+    patienceMs: settings.patienceMs,
+    recoverOnClaim: settings.recovery.onClaim,
+    manualGraceMs: settings.manualGraceMs,
+    hasCaretaker: settings.background,
+    onRecovered: (report, trigger, ms) =>
+      logRecovery((level, name, facts) => logger[level]?.(facts, name), report, trigger, ms),
+    onRecoveryFailed: (error, trigger, queue) =>
+      logger.warn({ trigger, queue, error: String(error) }, 'recovery.failed'),
+    log: (level, name, facts) => logger[level]?.(facts, name),
+  })
+  if (environment.answered) tellAnswers(engine, environment.answered)
+  for (const { what, remedy, isLasting } of engine.status.warnings ?? [])
+    if (!isLasting) logger.warn({ what, remedy }, 'store.warning')
+  try {
+    return await begin({ url, engine, environment, settings, logger, failures, agent })
+  } catch (error) {
+    await engine.close()
+    throw error
+  }
+}
+
+/** Beside the caller, who has the answer no later for it. */
+function tellAnswers(engine: Executor, answered: NonNullable<Environment['answered']>): void {
+  const execute = engine.execute.bind(engine)
+  engine.execute = (command) => {
+    const answer = execute(command)
+    answer.then(
+      (value) => answered(command.operation, value),
+      () => {},
+    )
+    return answer
+  }
+}
+
+const unmarkedRemedy =
+  'remove what is there instead; until then the death of this process is noticed only when its leases end'
+
+function assertUrl(url: unknown): void {
+  if (typeof url === 'string' && url !== '') return
+  throw new InvalidError({
+    what: `open: ${url === undefined ? 'the store is missing' : `${shown(url)} is not a store`}`,
+    next: 'give a path, sqlite:path, sqlite::memory: or postgres://…',
+  })
+}
+
+/** Failures to heal pass through here on their way to the log, so that they are counted whoever met them. */
+function watched(given: Logger, failures: RecoveryFailures): Logger {
+  const logger = sturdy(given)
+  const warn: Logger['warn'] = (facts, name) => {
+    logger.warn(facts, name)
+    if (name === 'recovery.failed') failures.note(facts)
+  }
+  return { ...logger, warn }
+}
+
+type Beginning = { url: string; settings: Settings } & Pick<
+  Session,
+  'engine' | 'environment' | 'logger' | 'failures' | 'agent'
+>
+
+async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
+  const { engine, environment, settings, logger, agent } = parts
+  const board = new Board()
+  // Several beats before anybody could take a turning loop for a wedged one.
+  const keeper = new Keeper(environment, board, {
+    beatEveryMs: Math.min(1000, settings.wedgedAfterMs / 4),
+    isStoreThere: () => engine.isThere?.() ?? true,
+  })
+  engine.onLost?.((how) => {
+    const { location } = engine.status
+    logger.error({ location, how, leases: keeper.refs().length }, 'store.lost')
+    keeper.loseAll(`the store ${location} was ${how}`)
+  })
+  const instance = settings.background ? environment.id() : null
+  const session = new Session({ ...parts, instance, keeper })
+  const atOpen = settings.recovery.onOpen
+    ? await session.healIfPossible('open', () => session.healAtOpen())
+    : null
+  if (instance === null) return new Holdfast(session, atOpen)
+  await session.call('instance.start', { id: instance, ...environment.host.identity })
+  const unmarked = session.storeIsLocal ? null : environment.host.ownMark.enter(environment.host.identity)
+  if (unmarked !== null) logger.warn({ what: unmarked, remedy: unmarkedRemedy }, 'store.warning')
+  try {
+    await keeper.startCaretaker(() =>
+      startCaretaker({
+        url,
+        engine,
+        environment,
+        lost: (lease) => session.lost(lease),
+        board,
+        logger,
+        durability: settings.durability,
+        busyTimeoutMs: settings.busyTimeoutMs,
+        options: {
+          namespace: settings.namespace,
+          caller: { agent, instance },
+          instance,
+          recovery: settings.recovery,
+          retention: settings.retention,
+          wedgedAfterMs: settings.wedgedAfterMs,
+          storeIsLocal: session.storeIsLocal,
+          hasMoreToHeal: atOpen?.more ?? false,
+        },
+        rejoined: (fresh) => {
+          session.instance = fresh
+        },
+      }),
+    )
+  } catch (error) {
+    // Nobody would renew what it claims. Should the store not hear of its end either, there is nothing it holds.
+    await end(session).catch(() => {})
+    throw error
+  }
+  return new Holdfast(session, atOpen)
+}
+
+/** What is still held goes back at once, the store hears of the end, and others need not judge this process any more. */
+async function end(session: Session): Promise<void> {
+  const { instance, environment } = session
+  if (instance === null) return
+  await inPieces(() => session.call('instance.end', { id: instance, reason: 'its process closed the store' }))
+  // Not when the store did not hear of the end: then its death has to be proven.
+  if (!session.storeIsLocal) environment.host.ownMark.leave(environment.host.identity)
+}
+
+export interface EventOptions extends EventFilter {
+  /**
+   * Only events after this sequence number; default 0, from the oldest that is kept. Where retention has removed some of
+   * them, NOT_FOUND names the last that is gone (`facts.checkpoint`).
+   */
+  readonly since?: number
+  /** Ends the iteration. */
+  readonly signal?: AbortSignal
+}
+
+/** A handle to one store. */
+export class Holdfast {
+  readonly #session: Session
+  readonly #workers = new Set<Worker<never>>()
+  readonly #redelivery: Redelivery
+  #closing: Promise<void> | null = null
+
+  /** Named locks, and reservations of paths. */
+  readonly locks: Locks
+  /** How far runs are: counts that only the holder of a run's lock can raise. */
+  readonly runs: Runs
+  /** Versioned documents: `hf.state(key)`, and `hf.state.list({ prefix })`. */
+  readonly state: States
+  /** Tasks: work that people and agents talk about, claimed under leases. */
+  readonly tasks: Tasks
+  /** Who takes part, and which processes stand behind them. */
+  readonly agents: Agents
+  /** Messages that must be acknowledged. */
+  readonly messages: Messages
+  /** The whole at a glance, why something is as it is, what is wrong, and where an agent begins. */
+  readonly fleet: Fleet
+
+  constructor(session: Session, atOpen: RecoveryReport | null) {
+    this.#session = session
+    const grants = new LockGrants(session)
+    this.runs = new Runs(session, grants)
+    this.locks = new Locks(session, { grants, runs: this.runs }, atOpen)
+    this.state = statesOf(session)
+    this.tasks = new Tasks(session)
+    this.agents = new Agents(session)
+    this.fleet = new Fleet(session)
+    this.#redelivery = new Redelivery(session, session.settings.adapters)
+    this.messages = new Messages(session, this.#redelivery)
+    if (session.instance !== null && session.settings.redelivery) this.#redelivery.start()
+  }
+
+  /** Name under which this handle acts. */
+  get agent(): string {
+    return this.#session.agent
+  }
+
+  /** What the store is and how durable it is. */
+  get status(): StoreStatus {
+    return this.#session.engine.status
+  }
+
+  queue<Payload = unknown>(name: string, options: QueueOptions<Payload> = {}): Queue<Payload> {
+    return new Queue<Payload>(this.#session, name, options)
+  }
+
+  /** Every queue by name, with its workflow, its limits and whether it is paused. For counts, ask `fleet.status()`. */
+  async queues(): Promise<QueueView[]> {
+    return (await this.#session.call('queue.listQueues', {})).queues
+  }
+
+  /**
+   * Runs a handler for every item of a queue until `stop()`. The worker can be awaited (`idle()`, `stop()`) and listened
+   * to (`on('completed' | 'failed' | 'lost' | 'error', …)`).
+   */
+  work<Payload = unknown>(
+    queue: string | Queue<Payload>,
+    handler: Handler<Payload>,
+    options: WorkOptions = {},
+  ): Worker<Payload> {
+    if (this.#session.isClosed) throw closedError(this.status.location)
+    assertWork(queue, handler)
+    assertRenewable(optionsOf('work', options).leaseMs)
+    const of = queue instanceof Queue ? queue : this.queue<Payload>(queue)
+    let leaveSignals = () => {}
+    const worker: Worker<Payload> = new Worker(this.#session, of, handler, options, () => {
+      leaveSignals()
+      this.#workers.delete(worker as unknown as Worker<never>)
+    })
+    this.#workers.add(worker as unknown as Worker<never>)
+    if (options.stopOnSignals ?? true) leaveSignals = this.#stopOnSignals(of.name, worker)
+    return worker
+  }
+
+  #stopOnSignals(queue: string, worker: Pick<Worker<never>, 'running' | 'stop'>): () => void {
+    const { environment, logger } = this.#session
+    return stopOnSignals({
+      environment,
+      stop: ({ drainMs, signal }) => {
+        logger.info?.({ queue, signal, running: worker.running, drainMs }, 'worker.stopping')
+        return worker.stop({ drainMs })
+      },
+      close: () => this.close(),
+    })
+  }
+
+  /**
+   * Any operation by name, as the interfaces call it; for everyday work use the typed methods. `instance` is a process
+   * known by `instance.join`: a claim then belongs to it, and nobody renews it.
+   */
+  execute<Name extends OperationName>(
+    operation: Name,
+    input: AskedOf<Name>,
+    options: { idempotencyKey?: string; agent?: string; instance?: string } = {},
+  ): Promise<ResultOf<Name>> {
+    return orReject(() => {
+      const row = operations.get(operation)
+      if (row) assertNoFact(row, input)
+      return this.#session.call(operation, input as InputOf<Name>, optionsOf('execute', options))
+    })
+  }
+
+  /** Asks again when there may be work in a queue, until the answer is enough or the time is over; for interfaces. */
+  waitForWork<Answer>(wait: ClaimWait<Answer>): Promise<Answer> {
+    return waitForWork(this.#session, wait)
+  }
+
+  /** The same recovery calls over everything. */
+  readonly recovery = {
+    /**
+     * `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. `allNamespaces`: everywhere in the
+     * store, not only in this handle's namespace.
+     */
+    detectAndRecoverStale: async (
+      options: { dryRun?: boolean; maxAgeMs?: number; allNamespaces?: boolean } = {},
+    ): Promise<StoreRecoveryReport> =>
+      this.#session.recover(
+        knownOptionsOf('recovery.detectAndRecoverStale', options, ['dryRun', 'maxAgeMs', 'allNamespaces']),
+      ),
+    getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
+    /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */
+    detectStaleLocks: (options: StaleLocksOptions = {}): Promise<StaleLocks> =>
+      reportStaleLocks(this.#session, options),
+  }
+
+  /**
+   * Everything that happens, in order and with nothing left out, or what of it the options ask for; waits for more until
+   * the signal fires or the store closes. A filter saves no reading: what was not asked for is read and left out. For what
+   * happened to one item so far, ask `queue.events(ref)`.
+   */
+  async *events(options: EventOptions = {}): AsyncGenerator<EventView> {
+    const { since = 0, signal, ...wanted } = knownOptionsOf('events', options, eventOptionNames)
+    assertSignal('events', signal)
+    assertFilter(wanted)
+    let seq = since
+    while (!signal?.aborted && !this.#closing) {
+      const woken = new AbortController()
+      const unwake = this.#session.onRing(feed, () => woken.abort())
+      const stay = this.#session.onClosing(() => woken.abort())
+      try {
+        const page = await this.#session.call('events.list', { since: seq, limit: 500 })
+        for (const event of page.events) {
+          seq = event.seq
+          if (!isWanted(event, wanted)) continue
+          yield event
+          if (signal?.aborted) return
+        }
+        if (page.events.length > 0) continue
+        const until = signal ? AbortSignal.any([signal, woken.signal]) : woken.signal
+        await pause(this.#session.environment, eventPollMs, until)
+      } finally {
+        unwake()
+        stay()
+      }
+    }
+  }
+
+  /** Stops workers, gives back what this process holds, and closes the store. A second call waits for the first. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    this.#session.beginToClose()
+    const { engine, environment } = this.#session
+    const deadline = environment.monotonic() + drainDefaultMs + 2 * lastAnswersMs
+    const leaving = this.#leave()
+    let isInTime = true
+    try {
+      isInTime = await settlesWithin(environment, drainDefaultMs + 2 * lastAnswersMs, leaving)
+    } catch (error) {
+      // What it held was lost with the store; there is nobody left to tell.
+      if (!engine.isLost) throw error
+    } finally {
+      await engine.close(Math.max(0, deadline - environment.monotonic()))
+    }
+    if (!isInTime) throw notLeft(this.status.location)
+  }
+
+  async #leave(): Promise<void> {
+    try {
+      await Promise.all([this.locks.close(), ...[...this.#workers].map((worker) => worker.stop())])
+      // Not before: a handler that is being drained may need a lock to come to its end.
+      this.#session.refusesClaims = true
+      await this.#redelivery.close()
+      await this.#session.whenAnswered()
+    } finally {
+      this.#session.refusesClaims = true
+      // Also after a failure: a thread that went on would renew for ever what nobody works on any more. And before the
+      // end of the instance, which it would take for a mistake and join again.
+      await this.#session.keeper.close()
+    }
+    const noted = this.#session.failures.flush()
+    await end(this.#session)
+    await noted
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}
+
+function notLeft(location: string): HoldfastError {
+  return new HoldfastError('STORE_UNAVAILABLE', {
+    what: `${location} did not answer before it was closed`,
+    next: 'what this process still held is free when its leases have lapsed, or when others notice that it has ended',
+    facts: { location },
+  })
+}
+
+/** Without a handler every job would be claimed and fail. */
+function assertWork(queue: unknown, handler: unknown): void {
+  if (!(queue instanceof Queue)) assertName('queue', queue)
+  if (typeof handler === 'function') return
+  throw new InvalidError({
+    what: `work on queue ${queue instanceof Queue ? queue.name : queue} was given no handler`,
+    next: 'give a function as its second argument: async (item, { signal }) => { … }',
+  })
+}
+
+const eventPollMs = 500
+const eventOptionNames = ['since', 'subject', 'id', 'kinds', 'queue', 'signal'] as const

@@ -1,0 +1,381 @@
+/** `hf.locks`: named locks, with a line for those who wait, and reservations of paths. */
+import { settlesWithin } from '../environment.ts'
+import { InvalidError, isHoldfastError } from '../errors.ts'
+import { isReservation, type LeaseRef, lockNameOf } from '../operations/lease/lease.ts'
+import type { NamedAcquireOutcome } from '../operations/lock/lock.ts'
+import type { LockInfo } from '../operations/lock/read.ts'
+import type { ReserveOutcome } from '../operations/lock/reservation.ts'
+import type { RecoveryReport } from '../operations/recovery/recovery.ts'
+import type { ProgressView } from '../operations/run/view.ts'
+import type { InputOf, ResultOf } from '../operations/table.ts'
+import type { LockView } from '../operations/view.ts'
+import type { Lease } from '../runtime/lease/keeper.ts'
+import {
+  askInPieces,
+  assertSignal,
+  given,
+  knownOptionsOf,
+  optionsOf,
+  orReject,
+  sumOf,
+} from '../runtime/session/input.ts'
+import { requestOf, type Session } from '../runtime/session/session.ts'
+import { LineWatches } from '../runtime/waiting/line-watch.ts'
+import { type LockAnswer, waitForLock } from '../runtime/waiting/lock-wait.ts'
+import type { LockGrants } from './lock-grants.ts'
+import { assertWait, type ClaimOptions, type Own, type TokenOptions } from './queue.ts'
+import { defaultLock, type Runs } from './runs.ts'
+import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './worker/batch.ts'
+import { assertBatch } from './worker/batch-options.ts'
+import { drainDefaultMs } from './worker/worker.ts'
+
+export interface AcquireOptions extends ClaimOptions {
+  /** Why; kept in the audit. */
+  readonly reason?: string
+  /** On whose behalf. */
+  readonly user?: string
+  /** The run it is held for; progress is recorded under that name. */
+  readonly run?: string
+  /** How many may hold it at once; default 1. The same everywhere. */
+  readonly slots?: number
+  /** Its holder may acquire it again, and must release it as many times. */
+  readonly reentrant?: boolean
+  /** How long to keep it free after its holder is lost; default 0. */
+  readonly delayMs?: number
+  /** Stands in line for up to so long; default 0: answers at once. */
+  readonly waitMs?: number
+  /** Ends the wait; the promise then rejects with its reason. One that has fired already claims nothing. */
+  readonly signal?: AbortSignal
+}
+
+export interface ReserveOptions extends Omit<ClaimOptions, 'token'> {
+  /** Shared reservations may overlap each other; default exclusive. */
+  readonly mode?: 'shared' | 'exclusive'
+  /** Why; kept in the audit. */
+  readonly reason?: string
+  /** On whose behalf. */
+  readonly user?: string
+  /** Reservations you hold, each by name and token, to be exempt from the overlap check. Never filled in for you. */
+  readonly holding?: readonly { readonly name: string; readonly token: number }[]
+}
+
+export interface GrantedLock<Held extends Lease | null = Lease | null> {
+  readonly outcome: 'acquired'
+  readonly lock: LockView
+  /** Null for a manual lock, which nobody renews. */
+  readonly lease: Held
+  /** Whose lapsed lock it was; null when it was free. */
+  readonly recoveredFrom: { readonly holder: string | null; readonly token: number } | null
+}
+
+export type AcquiredLock<Held extends Lease | null = Lease | null> =
+  | GrantedLock<Held>
+  | Extract<NamedAcquireOutcome, { outcome: 'held' }>
+
+export type ReservedPaths<Held extends Lease | null = Lease | null> =
+  | { readonly outcome: 'acquired'; readonly lock: LockView; readonly lease: Held }
+  | Extract<ReserveOutcome, { outcome: 'held' }>
+
+export interface RunBatchOptions<Item>
+  extends BatchOptions<Item>,
+    Pick<AcquireOptions, 'reason' | 'user' | 'waitMs' | 'delayMs' | 'leaseMs'> {
+  /** The lock under which the run goes; default `global`. */
+  readonly lock?: string
+}
+
+export type BatchReport =
+  | { readonly outcome: 'completed' | 'paused' | 'failed' | 'running'; readonly progress: ProgressView }
+  | Extract<NamedAcquireOutcome, { outcome: 'held' }>
+
+export interface StartupReport {
+  readonly locksReleased: number
+  readonly progressPaused: number
+  readonly waitersRemoved: number
+  /** Locks that other agents, or other processes of this one, hold and keep; at most 500. */
+  readonly kept: readonly LockView[]
+}
+
+const maxKept = 500
+
+/** What locks and runs share: a run goes on under the grant of its lock. */
+interface LockParts {
+  readonly grants: LockGrants
+  readonly runs: Runs
+}
+
+export class Locks {
+  readonly #session: Session
+  readonly #grants: LockGrants
+  readonly #runs: Runs
+  readonly #lines: LineWatches
+  readonly #closing = new AbortController()
+  /** Waits and batches under way. */
+  readonly #pending = new Set<Promise<unknown>>()
+  /** What healing did when the store was opened, until somebody asks. */
+  #atOpen: RecoveryReport | null
+
+  constructor(session: Session, { grants, runs }: LockParts, atOpen: RecoveryReport | null) {
+    this.#session = session
+    this.#grants = grants
+    this.#runs = runs
+    this.#lines = new LineWatches(session)
+    this.#atOpen = atOpen
+  }
+
+  /**
+   * Takes a lock that is free or lapsed; else answers who holds it or, with `waitMs`, stands in line, first come first
+   * served. The lock of this handle's own agent is renewed until it is released; a manual one lasts 1 h.
+   */
+  acquireLock(name?: string, options?: Own<AcquireOptions>): Promise<AcquiredLock<Lease>>
+  acquireLock(name: string | undefined, options: AcquireOptions): Promise<AcquiredLock>
+  acquireLock(name = defaultLock, options: AcquireOptions = {}): Promise<AcquiredLock> {
+    const asked = () => optionsOf('locks.acquireLock', options)
+    // Also for as long as it waits: a lock that is granted then must be renewed.
+    return orReject(() => this.#session.withRoom(1, asked(), () => this.#acquire(name, options)))
+  }
+
+  async #acquire(name: string, options: AcquireOptions): Promise<AcquiredLock> {
+    const { waitMs = 0, signal } = options
+    assertWait('locks.acquireLock', waitMs, options.idempotencyKey)
+    assertSignal('locks.acquireLock', signal)
+    assertNoWaiter(options)
+    signal?.throwIfAborted()
+    const isThis = ({ kind, id }: LeaseRef) => kind === 'lock' && lockNameOf(id) === name
+    const givenBack = waitMs > 0 ? null : this.#session.whenGivenBack(isThis)
+    if (givenBack !== null) await givenBack
+    signal?.throwIfAborted()
+    const { leaseMs } = options
+    const token = options.reentrant ? this.#grants.tokenFor(name, options) : options.token
+    const request = requestOf('locks.acquireLock', { name, leaseMs, token }, options)
+    if (waitMs > 0) {
+      const closing = this.#closing.signal
+      const wait = { lines: this.#lines, input: request.input, options, waitMs, signal, closing, isThis }
+      return this.#granted(await this.#watched(waitForLock(this.#session, wait)), options)
+    }
+    const requestedAt = this.#session.environment.monotonic()
+    const answer = await this.#session.call('locks.acquireLock', request.input, request.options)
+    // Nobody stands in line who did not ask to.
+    return this.#granted({ answer: answer as LockAnswer['answer'], requestedAt }, options)
+  }
+
+  #granted({ answer, requestedAt }: LockAnswer, options: AcquireOptions): AcquiredLock {
+    if (answer.outcome === 'held') return answer
+    const { outcome, lock, recoveredFrom } = answer
+    return { outcome, lock, lease: this.#grants.add(lock, requestedAt, options), recoveredFrom }
+  }
+
+  /** Runs for its length from now. LEASE_LOST once it is another's. */
+  async renewLock(name = defaultLock, options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
+    const token = this.#grants.tokenFor(name, optionsOf('locks.renewLock', options))
+    try {
+      return await this.#session.ask('locks.renewLock', { name, token }, options)
+    } catch (error) {
+      if (isHoldfastError(error) && error.code === 'LEASE_LOST')
+        this.#grants.lose(name, token, options, String(error.facts.reason ?? 'it was lost'))
+      throw error
+    }
+  }
+
+  /**
+   * Releases a lock, given its name or the answer that granted it, which knows its holder and token. Returns false, and
+   * changes nothing, when the token is not the current one.
+   */
+  async releaseLock(
+    lock: string | { readonly lock: LockView },
+    options: TokenOptions = {},
+  ): Promise<boolean> {
+    const { name, by } = grantMeant(lock, optionsOf('locks.releaseLock', options))
+    const request = requestOf('locks.releaseLock', { name, token: this.#grants.tokenFor(name, by) }, by)
+    return (await this.#grants.release(request)).released
+  }
+
+  /** Whether a lock is held now by an agent (default: this handle's) or for a run. */
+  isLockedBy(name = defaultLock, options: Omit<InputOf<'locks.isLockedBy'>, 'name'> = {}): Promise<boolean> {
+    return this.#session.ask('locks.isLockedBy', { name }, options)
+  }
+
+  /** Whether any named lock is held now. */
+  isAnyLocked(): Promise<boolean> {
+    return this.#session.call('locks.isAnyLocked', {})
+  }
+
+  /** Who holds a lock, for what, since and until when, who waits, and how far its run is. */
+  getCurrentLockInfo(name = defaultLock): Promise<LockInfo> {
+    return this.#session.call('locks.getCurrentLockInfo', { name })
+  }
+
+  /** Locks by name, lapsed ones marked as stale; processing locks and reservations too. */
+  list(options: InputOf<'locks.list'> = {}): Promise<ResultOf<'locks.list'>> {
+    return this.#session.ask('locks.list', {}, options)
+  }
+
+  /** An operator's act: takes a lock from its holder, whose signal fires. False when nobody held it. */
+  async forceRelease(name: string, options: TokenOptions & { reason: string }): Promise<boolean> {
+    const { released } = await this.#session.ask('locks.forceRelease', { name }, options)
+    return released > 0
+  }
+
+  /** An operator's act: takes every named lock and reservation from an agent. Returns how many. */
+  async forceReleaseAgent(
+    agent: string,
+    options: Omit<InputOf<'locks.forceReleaseAgent'>, 'agent'> & { idempotencyKey?: string },
+  ): Promise<number> {
+    const pieces = await askInPieces('locks.forceReleaseAgent', options, (asked) =>
+      this.#session.ask('locks.forceReleaseAgent', { agent }, asked),
+    )
+    return sumOf(pieces, ({ released }) => released)
+  }
+
+  /** An operator's act: gives a lock to another agent, as a manual lease under a new token. */
+  transfer(
+    name: string,
+    options: TokenOptions & { to: string; reason: string; leaseMs?: number },
+  ): Promise<LockView> {
+    return this.#session.ask('locks.transfer', { name }, options)
+  }
+
+  /** Reserves paths by glob patterns, all or none. Renewed and released as a lock, by the name it got. */
+  reserve(patterns: string | readonly string[], options?: Own<ReserveOptions>): Promise<ReservedPaths<Lease>>
+  reserve(patterns: string | readonly string[], options: ReserveOptions): Promise<ReservedPaths>
+  reserve(patterns: string | readonly string[], options: ReserveOptions = {}): Promise<ReservedPaths> {
+    const asked = () => optionsOf('locks.reserve', options)
+    return orReject(() => this.#session.withRoom(1, asked(), () => this.#reserve(patterns, options)))
+  }
+
+  async #reserve(patterns: string | readonly string[], options: ReserveOptions): Promise<ReservedPaths> {
+    const givenBack = this.#session.whenGivenBack(isReservation)
+    if (givenBack !== null) await givenBack
+    const requestedAt = this.#session.environment.monotonic()
+    const named = { patterns: typeof patterns === 'string' ? [patterns] : patterns, leaseMs: options.leaseMs }
+    const answer = await this.#session.ask('locks.reserve', named, options)
+    if (answer.outcome === 'held') return answer
+    return { ...answer, lease: this.#grants.add(answer.lock, requestedAt, options) }
+  }
+
+  /** Who has a path: reservations that cover it, and locks of that name. */
+  whoHas(path: string): Promise<LockView[]> {
+    return this.#session.call('locks.whoHas', { path })
+  }
+
+  /**
+   * Frees what lapsed and what belonged to processes proven dead, pauses its runs, and leaves alone what others hold.
+   * Opening the store has done the same; what that found is part of the first answer. `pauseReason` is what the runs
+   * are told; the store's own, which opening uses, is an option of `open`.
+   */
+  async recoverLocksOnStartup(options: { pauseReason?: string } = {}): Promise<StartupReport> {
+    const asked = knownOptionsOf('locks.recoverLocksOnStartup', options, ['pauseReason'])
+    const healed = await this.#session.heal('open', asked)
+    const reports = [this.#atOpen, healed].filter((report) => report !== null)
+    this.#atOpen = null
+    const kept = await this.#keptByOthers()
+    const sum = (countOf: (report: RecoveryReport) => number) =>
+      reports.reduce((total, report) => total + countOf(report), 0)
+    return {
+      locksReleased: sum(({ locksCleaned }) => locksCleaned),
+      progressPaused: sum(({ progressPaused }) => progressPaused),
+      waitersRemoved: sum(({ waitersRemoved }) => waitersRemoved),
+      kept,
+    }
+  }
+
+  async #keptByOthers(): Promise<LockView[]> {
+    const { agent, instance } = this.#session
+    const isOthers = ({ holder, lease }: LockView) =>
+      holder !== null && (lease.instance === null ? holder !== agent : lease.instance !== instance)
+    const kept: LockView[] = []
+    let page = await this.list({ limit: maxKept })
+    kept.push(...page.locks.filter(isOthers))
+    while (page.next !== null && kept.length < maxKept) {
+      page = await this.list({ limit: maxKept, after: page.next })
+      kept.push(...page.locks.filter(isOthers))
+    }
+    return kept.slice(0, maxKept)
+  }
+
+  /**
+   * Works on the items of a run under its lock, several at once, and records what became of each. Called again after a
+   * pause or a crash, it does only what is left.
+   */
+  runBatch<Item>(
+    run: string,
+    items: BatchItems<Item>,
+    handler: BatchHandler<Item>,
+    options: RunBatchOptions<Item> = {},
+  ): Promise<BatchReport> {
+    return this.#watched(this.#runBatch(run, items, handler, options))
+  }
+
+  /** Closing waits for it. */
+  #watched<Result>(running: Promise<Result>): Promise<Result> {
+    const settled: Promise<unknown> = running.then(
+      () => this.#pending.delete(settled),
+      () => this.#pending.delete(settled),
+    )
+    this.#pending.add(settled)
+    return running
+  }
+
+  async #runBatch<Item>(
+    run: string,
+    items: BatchItems<Item>,
+    handler: BatchHandler<Item>,
+    options: RunBatchOptions<Item>,
+  ): Promise<BatchReport> {
+    assertBatch(items, handler, optionsOf('locks.runBatch', options))
+    const { lock = defaultLock, reason, user, waitMs, delayMs, leaseMs, ...batch } = options
+    const { signal } = batch
+    const asked = { run, reason, user, waitMs, delayMs, leaseMs, signal }
+    const acquired = await this.acquireLock(lock, given(asked) as AcquireOptions)
+    if (acquired.outcome === 'held') return acquired
+    const { token } = acquired.lock.lease
+    try {
+      const lease = acquired.lease ?? unrenewed(lock)
+      const parts = { session: this.#session, runs: this.#runs, run, lock, lease }
+      const closing = this.#closing.signal
+      const progress = await new Batch({ ...parts, closing }, items, handler, batch).work()
+      return { outcome: progress.status, progress }
+    } finally {
+      // What became of the run is what counts: a release that was not answered is repeated, or the lock lapses.
+      await this.releaseLock(lock, { token }).catch((error: unknown) => {
+        this.#session.logger.warn({ run, lock, error: String(error) }, 'release.failed')
+      })
+    }
+  }
+
+  /** Ends waits and batches of this handle; items under way are finished, unless that takes too long. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await settlesWithin(this.#session.environment, drainDefaultMs, Promise.all(this.#pending))
+  }
+}
+
+/** A place in line is kept by `waitMs`; one who only stood in it would never ask for its turn. */
+function assertNoWaiter(options: object): void {
+  const option = 'wait' in options ? 'wait' : 'waiter'
+  if (!(option in options)) return
+  throw new InvalidError({
+    what: `locks.acquireLock: unknown option "${option}"`,
+    next: 'did you mean "waitMs"?',
+    facts: { unknown: [option] },
+  })
+}
+
+/** A batch works for as long as it takes, so somebody has to renew its lock. */
+function unrenewed(lock: string): never {
+  throw new InvalidError({
+    what: `lock ${lock} would not be renewed while the batch runs`,
+    next: 'open the store with background: true',
+  })
+}
+
+/** The lock to release, and as whom. No name means no lock: a default would let go of another's work by mistake. */
+function grantMeant(lock: unknown, options: TokenOptions): { name: string; by: TokenOptions } {
+  if (typeof lock === 'string') return { name: lock, by: options }
+  const { name, holder, lease } = (lock as { lock?: Partial<LockView> } | null)?.lock ?? {}
+  if (typeof name === 'string' && typeof lease?.token === 'number')
+    return { name, by: { ...(holder == null ? {} : { agent: holder }), token: lease.token, ...options } }
+  throw new InvalidError({
+    what: 'locks.releaseLock: no lock was named',
+    next: 'pass its name, or what acquireLock or reserve returned when it was granted',
+  })
+}

@@ -1,0 +1,996 @@
+/** `hf.queue(name)`: a thin view on the operations of one queue. */
+import { failureFacts, failureOf } from '../domain/failure.ts'
+import { processingLockName } from '../domain/queue.ts'
+import type { QueuePosition } from '../domain/queue-position.ts'
+import { fitText, shown } from '../domain/text.ts'
+import type { Workflow } from '../domain/workflow.ts'
+import { InvalidError, isHoldfastError } from '../errors.ts'
+import type { EventPage, EventView } from '../operations/event/event.ts'
+import { type LeaseRef, lockNameOf, lockRef } from '../operations/lease/lease.ts'
+import type { ClaimManyOutcome, ClaimOutcome } from '../operations/queue/claim.ts'
+import type { QueueView } from '../operations/queue/define.ts'
+import type { AcquireOutcome } from '../operations/queue/processing-lock.ts'
+import type { RecoveryReport } from '../operations/recovery/recovery.ts'
+import type { RecoveryStats } from '../operations/recovery/stats.ts'
+import { type InputOf, type OperationName, operations, type ResultOf } from '../operations/table.ts'
+import type { ItemView, LeaseView, LockView } from '../operations/view.ts'
+import type { Lease } from '../runtime/lease/keeper.ts'
+import { type LeaseLeft, leftByRelease } from '../runtime/lease/lease-ending.ts'
+import {
+  askInPieces,
+  assertSignal,
+  given,
+  keyOfPiece,
+  knownOptionsOf,
+  optionsOf,
+  orReject,
+  sumOf,
+} from '../runtime/session/input.ts'
+import {
+  type CallOptions,
+  type OptionsOf,
+  type Request,
+  requestOf,
+  type Session,
+} from '../runtime/session/session.ts'
+import { waitForWork, waitIsOver } from '../runtime/waiting/claim-wait.ts'
+import { type PayloadSchema, parsed, payloadOf, storable } from './payload.ts'
+
+/** An item with its payload typed. */
+export interface QueueItem<Payload> extends Omit<ItemView, 'payload'> {
+  readonly payload: Payload
+}
+
+/** How the waits between retries grow. Each wait lies between half a step and the whole step; what is left out keeps its default. */
+export interface BackoffOptions {
+  /** The first step, ms; default 1000. */
+  readonly baseMs?: number
+  /** How many times as long each step is as the one before, 1 to 10; default 2. */
+  readonly factor?: number
+  /** No step is longer, ms; default 300000, or `baseMs` where that is more. */
+  readonly maxMs?: number
+}
+
+export interface QueueOptions<Payload> {
+  /** job (default), merge, task, or one you defined. */
+  readonly workflow?: string | Workflow
+  /** Slots of the processing lock. */
+  readonly slots?: number
+  /** Attempts in all, the first included: once this many have failed, an item fails for good; default 3. */
+  readonly maxAttempts?: number
+  /** Crashes without progress before quarantine; 0 = never. */
+  readonly maxCrashes?: number
+  /** Length of leases on its items and lock that a process renews, at least 500 ms; default that of the process. */
+  readonly leaseMs?: number
+  /** Length of leases on its items and lock that nobody renews; default 300 s, 30 min for tasks. */
+  readonly manualLeaseMs?: number
+  /** How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min). */
+  readonly backoff?: BackoffOptions
+  /** Any Standard Schema (zod, valibot, arktype, …). The payload is stored as JSON has it; claims give what the schema makes of it. */
+  readonly schema?: PayloadSchema<Payload>
+}
+
+export interface MutationOptions {
+  /** Who acts; default is this handle's own agent. */
+  readonly agent?: string
+  /** Asked again under the same key within 24 h (`retention.answersMs`), a change is answered and not made twice. */
+  readonly idempotencyKey?: string
+}
+export interface TokenOptions extends MutationOptions {
+  /** Token of the lease; may be omitted where it is remembered. */
+  readonly token?: number
+}
+export interface ClaimOptions extends TokenOptions {
+  /** Length of the lease in ms. */
+  readonly leaseMs?: number
+  /** False: a manual lease that this process does not renew. */
+  readonly renew?: boolean
+  /** Another process that stands behind the claim, as `instance.join` knows it; nobody renews it. */
+  readonly instance?: string
+}
+/**
+ * A claim for this handle's own agent: the handle renews it, so there is always a lease to hold on to. (Not where the
+ * store was opened with `background: false`, which renews nothing: there `lease` is null all the same.)
+ */
+export interface OwnClaimOptions extends ClaimOptions {
+  readonly agent?: never
+  readonly renew?: true
+  readonly instance?: never
+}
+/** The same options, for this handle's own agent. */
+export type Own<Options> = Omit<Options, keyof OwnAgent> & OwnAgent
+type OwnAgent = Pick<OwnClaimOptions, 'agent' | 'renew' | 'instance'>
+export interface WaitOptions {
+  /** Waits for up to so long until there is something; default 0: answers at once. */
+  readonly waitMs?: number
+  /** Ends the wait; the promise then rejects with its reason. One that has fired already claims nothing. */
+  readonly signal?: AbortSignal
+}
+export interface AddOptions extends MutationOptions {
+  /** 0 (first) to 10 (last); default 5. */
+  readonly priority?: number
+  /** Name of the thing worked on; unique while the item is open. */
+  readonly key?: string
+  /** A second add under the same open key is refused. */
+  readonly dedupeKey?: string
+  /** Id or key of the item this one is stacked on. */
+  readonly parent?: string
+  /** Items that must succeed first: ids, or keys in this queue. */
+  readonly blockers?: readonly string[]
+  /** Not before this time, ms since 1970. */
+  readonly runAt?: number | Date
+  /** How long it waits before it can be claimed, in place of `runAt`. */
+  readonly delayMs?: number
+  /** Attempts in all, the first included: once this many have failed, it fails for good. Default is the queue's. */
+  readonly maxAttempts?: number
+  /** Data of the workflow itself. */
+  readonly data?: Record<string, unknown>
+}
+export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key' | 'parent' | 'runAt'> {
+  /** Id or key of the item this one is stacked on. Null: none. */
+  readonly parent?: string | null
+  /** Not before this time, ms since 1970. Null: without delay. */
+  readonly runAt?: number | Date | null
+  /** Commit or change to be merged. */
+  readonly headSha: string
+  /** Issue it belongs to. */
+  readonly bead?: string | null
+  /** Any JSON value. */
+  readonly payload?: Payload
+}
+export interface FailOptions extends TokenOptions {
+  /** Whether a retry may help; default that of the workflow. */
+  readonly retryable?: boolean
+  /** How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min). Default: that of the queue. */
+  readonly backoff?: BackoffOptions
+}
+export interface OperatorOptions extends MutationOptions {
+  /** Why; kept in the audit. */
+  readonly reason?: string
+  /** Refuse unless the item is at this version. */
+  readonly expectedVersion?: number
+}
+export interface ListOptions {
+  /** Only these states. */
+  readonly states?: readonly string[]
+  /** Only those in this phase. */
+  readonly phase?: 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
+  /** Only quarantined items. */
+  readonly quarantined?: boolean
+  /** How many at most, up to 1000. */
+  readonly limit?: number
+  /** `next` of the previous page. */
+  readonly after?: string
+}
+
+/** What a claim led to. `Held` is the lease, or null where nobody renews it. */
+export type Claim<Payload, Held extends Lease | null = Lease | null> =
+  | {
+      readonly outcome: 'claimed'
+      readonly item: QueueItem<Payload>
+      readonly lease: Held
+      readonly lock?: LockView
+    }
+  | Exclude<ClaimOutcome, { outcome: 'claimed' }>
+export type ManyClaims<Payload, Held extends Lease | null = Lease | null> =
+  | {
+      readonly outcome: 'claimed'
+      readonly items: { readonly item: QueueItem<Payload>; readonly lease: Held }[]
+    }
+  | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
+export type ProcessingLock<Held extends Lease | null = Lease | null> =
+  | { readonly outcome: 'acquired'; readonly lock: LockView; readonly lease: Held }
+  | Exclude<AcquireOutcome, { outcome: 'acquired' }>
+
+/** A claim, but for the round it is asked in. */
+interface ClaimRequest<Name extends ItemClaim> {
+  readonly operation: Name
+  readonly options: ClaimOptions
+  readonly named: Partial<InputOf<Name>>
+  readonly patienceMs?: number | undefined
+}
+
+type ItemClaim = 'queue.next' | 'queue.nextWithLock' | 'queue.claimMany'
+
+/** Operations on one queue; a handle says which. */
+type QueueOperation = {
+  [Name in OperationName]: { readonly queue: string } extends Pick<
+    InputOf<Name>,
+    keyof InputOf<Name> & 'queue'
+  >
+    ? Name
+    : never
+}[OperationName]
+
+/** What a method on a queue can be asked for, but for what it names itself. */
+type OptionsHere<Name extends QueueOperation, Named extends PropertyKey = never> = OptionsOf<
+  Name,
+  Named | 'queue'
+>
+
+/** Writes to an item that answer it. */
+type ItemWrite = {
+  [Name in QueueOperation]: ResultOf<Name> extends ItemView ? Name : never
+}[QueueOperation]
+
+/** The same answer with its payloads typed. */
+type Typed<Answer, Payload> = Answer extends ItemView
+  ? Omit<Answer, 'payload'> & { readonly payload: Payload }
+  : Answer extends { item: ItemView }
+    ? Omit<Answer, 'item'> & { readonly item: QueueItem<Payload> }
+    : Answer extends { items: ItemView[] }
+      ? Omit<Answer, 'items'> & { items: QueueItem<Payload>[] }
+      : Answer
+
+/** An item as a request names it, and as its grant is known here. */
+interface Named {
+  readonly sent: string
+  readonly id: string
+  readonly token: number | undefined
+}
+
+type Failure = Error | string | { message: string; code?: string | undefined; stack?: string | undefined }
+
+const eventPage = 1000
+/** A claim repeated under its idempotency key that had met an item which does not fit: the next one is asked for. */
+const passedOver = Symbol()
+
+export class Queue<Payload = unknown> {
+  readonly name: string
+  readonly #session: Session
+  readonly #options: QueueOptions<Payload>
+  readonly #hasSettings: boolean
+  #defined: Promise<unknown> | null = null
+
+  constructor(session: Session, name: string, options: QueueOptions<Payload> = {}) {
+    this.name = name
+    this.#session = session
+    this.#options = optionsOf('queue', options)
+    const { schema, ...settings } = this.#options
+    assertSchema(schema)
+    this.#hasSettings = Object.values(settings).some((value) => value !== undefined)
+  }
+
+  /** Makes the queue with its workflow and limits now, instead of at the first use. */
+  async define(): Promise<QueueView> {
+    const { schema, workflow, ...limits } = this.#options
+    if (typeof workflow === 'object') await this.#session.call('workflow.define', { workflow })
+    const named = typeof workflow === 'object' ? workflow.name : workflow
+    return this.#session.ask('queue.define', { workflow: named, queue: this.name }, limits)
+  }
+
+  /** Adds an item. DUPLICATE while its key or dedupe key belongs to an open item. */
+  async add(
+    payload: Payload,
+    options: AddOptions = {},
+  ): Promise<{ item: QueueItem<Payload> } & QueuePosition> {
+    const asked = withWallTime(optionsOf('queue.add', options))
+    // Awaited here, or the stack of a refusal would not name the caller.
+    return await this.#write('queue.add', { payload: await this.#storable(payload) }, asked)
+  }
+
+  /** Adds up to 1,000 plain items at once, all or none. */
+  async addMany(
+    items: readonly {
+      payload: Payload
+      priority?: number
+      runAt?: number | Date
+      delayMs?: number
+      maxAttempts?: number
+    }[],
+    options: MutationOptions = {},
+  ): Promise<{ ids: string[] }> {
+    // What is no list is refused by the schema, in its words.
+    if (!Array.isArray(items)) return this.#write('queue.addMany', { items: items as never }, options)
+    const checked = await Promise.all(
+      items.map(async (each) =>
+        each !== Object(each)
+          ? each
+          : given({ ...withWallTime(each), payload: await this.#storable(each.payload) }),
+      ),
+    )
+    return await this.#write('queue.addMany', { items: checked }, options)
+  }
+
+  /**
+   * Submits a change under its workspace: new, updated (open) or resubmitted (finished). An open one takes over what is
+   * given, `data` fact by fact; the same again changes nothing. While somebody holds it, its head, priority and
+   * `maxAttempts` can change; anything else that differs is refused as HELD.
+   */
+  async submit(
+    key: string,
+    options: SubmitOptions<Payload>,
+  ): Promise<{ outcome: 'new' | 'updated' | 'resubmitted'; item: QueueItem<Payload> } & QueuePosition> {
+    const asked = withWallTime(optionsOf('queue.submit', options))
+    const payload = await this.#submitted(key, asked)
+    return await this.#write('queue.submit', { key, payload }, asked)
+  }
+
+  /** Without a payload it is null, which has to fit too; but an open change keeps the one it has. */
+  async #submitted(key: string, { payload }: Pick<SubmitOptions<Payload>, 'payload'>): Promise<unknown> {
+    if (payload !== undefined) return this.#storable(payload)
+    if (!this.#options.schema) return undefined
+    await this.#storable(null).catch(async (error) => {
+      if ((await this.get(key))?.outcome !== null) throw error
+    })
+    return undefined
+  }
+
+  /** The item that would be claimed next. */
+  peek(): Promise<QueueItem<Payload> | null> {
+    return this.#read('queue.peek', {}, {})
+  }
+
+  /**
+   * Claims one item. Through this handle's own agent the lease is renewed until it is finished or released. With
+   * `waitMs` it waits while there is nothing to claim, the processing lock is held, or the queue is paused.
+   */
+  next(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Payload, Lease>>
+  next(options: ClaimOptions & WaitOptions): Promise<Claim<Payload>>
+  next(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
+    return orReject(() => this.#claimWaiting('queue.next', 1, optionsOf('queue.next', options)))
+  }
+
+  /**
+   * Takes the processing lock and the next item together; called again by the holder, its unfinished item. On a queue
+   * without `slots` the lock keeps out only those who ask for it this way: `next()`, `claimMany()` and workers go past it.
+   */
+  nextWithLock(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Payload, Lease>>
+  nextWithLock(options: ClaimOptions & WaitOptions): Promise<Claim<Payload>>
+  nextWithLock(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
+    return orReject(() =>
+      this.#claimWaiting('queue.nextWithLock', 2, optionsOf('queue.nextWithLock', options)),
+    )
+  }
+
+  #claimWaiting(
+    operation: 'queue.next' | 'queue.nextWithLock',
+    leases: number,
+    { waitMs = 0, signal, ...options }: ClaimOptions & WaitOptions,
+  ): Promise<Claim<Payload>> {
+    assertWait(operation, waitMs, options.idempotencyKey)
+    assertSignal(operation, signal)
+    signal?.throwIfAborted()
+    const taken: LeaseRef[] = []
+    const claim = (patienceMs?: number) =>
+      this.#session.withRoom(leases, options, () =>
+        this.#claim(operation, options, taken, { signal, patienceMs }),
+      )
+    if (waitMs === 0) return claim()
+    const isEnough = ({ outcome }: Claim<Payload>) => outcome === 'claimed'
+    const giveBack = () => this.#giveBack(taken, options)
+    const { agent } = options
+    return waitForWork(this.#session, { queue: this.name, waitMs, signal, agent, claim, isEnough, giveBack })
+  }
+
+  async #giveBack(taken: readonly LeaseRef[], options: CallOptions): Promise<void> {
+    const by = given({ agent: options.agent }) as { agent?: string }
+    for (const { kind, id, token } of taken) {
+      if (kind === 'item') await this.release(id, { ...by, token, reason: waitIsOver })
+      else await this.releaseProcessingLock({ ...by, token })
+    }
+  }
+
+  /** `taken` gets what is new with the claim: its holder may be granted again what it has already. */
+  async #claim(
+    operation: 'queue.next' | 'queue.nextWithLock',
+    options: ClaimOptions,
+    taken: LeaseRef[],
+    { signal, patienceMs }: { signal: AbortSignal | undefined; patienceMs: number | undefined },
+  ): Promise<Claim<Payload>> {
+    const givenBack = this.#session.whenGivenBack((lease) => this.#isClaimedBy(operation, lease), patienceMs)
+    if (givenBack !== null) await givenBack
+    const newLocks: LeaseRef[] = []
+    try {
+      for (let round = 0; ; round++) {
+        signal?.throwIfAborted()
+        const requestedAt = this.#session.environment.monotonic()
+        const named = { token: this.#lockToken(options) }
+        const answer = await this.#claimRound({ operation, options, named, patienceMs }, round)
+        if (answer === passedOver) continue
+        if (answer.outcome !== 'claimed') return answer
+        const fresh = this.#newIn(answer, options)
+        taken.push(...fresh)
+        newLocks.push(...fresh.filter(({ kind }) => kind === 'lock'))
+        if (answer.lock) this.#grantedLock(answer.lock, requestedAt, options)
+        const lease = this.#grantedItem(answer.item, answer.lease, requestedAt, options)
+        const checked = await this.#checkedItem(answer.item, options)
+        if ('item' in checked) {
+          newLocks.length = 0
+          const { item } = checked
+          return { outcome: 'claimed', item, lease, ...(answer.lock ? { lock: answer.lock } : {}) }
+        }
+        // Still under the lock, it would be the answer to every other round.
+        if (answer.lock && !checked.hasFailed) {
+          if (newLocks.length === 0) throw checked.error
+          await this.#giveBackLocks(newLocks.splice(0), options)
+        }
+      }
+    } finally {
+      // Locks taken for items that did not fit the schema are not kept for nothing.
+      if (newLocks.length > 0) await this.#giveBackLocks(newLocks, options)
+    }
+  }
+
+  /** Each round is a request of its own; one that is repeated may have met an item that did not fit. */
+  async #claimRound<Name extends ItemClaim>(
+    { operation, options, named, patienceMs }: ClaimRequest<Name>,
+    round: number,
+  ): Promise<ResultOf<Name> | typeof passedOver> {
+    const { idempotencyKey } = options
+    const asked = round === 0 ? options : { ...options, ...keyOfPiece(idempotencyKey, round) }
+    try {
+      return await this.#ask(this.#request(operation, named, asked), patienceMs)
+    } catch (error) {
+      if (idempotencyKey === undefined || !(await this.#isOfUnfit(error))) throw error
+      return passedOver
+    }
+  }
+
+  /** Whether a claim could not be repeated because nothing it had claimed then did fit. */
+  async #isOfUnfit(error: unknown): Promise<boolean> {
+    if (!this.#options.schema || !isHoldfastError(error) || error.code !== 'LEASE_LOST') return false
+    const { lost = [] } = error.facts as { lost?: readonly LeaseRef[] }
+    const items = lost.filter(({ kind }) => kind === 'item')
+    if (items.length === 0) return false
+    for (const item of items) if (!(await this.#wasUnfit(item))) return false
+    return true
+  }
+
+  /** Found unfit when it was claimed, and failed under that very grant. */
+  async #wasUnfit({ id, token }: LeaseRef): Promise<boolean> {
+    const item = await this.get(id)
+    if (item?.outcome !== 'failed' || item.token !== token) return false
+    return this.#parsed(item.payload).then(
+      () => false,
+      () => true,
+    )
+  }
+
+  /** A lock that cannot be given back is renewed no longer. */
+  async #giveBackLocks(locks: readonly LeaseRef[], { agent }: CallOptions): Promise<void> {
+    const by = given({ agent }) as { agent?: string }
+    for (const { token } of locks) {
+      try {
+        await this.releaseProcessingLock({ ...by, token })
+      } catch (error) {
+        this.#session.ended('lock', this.#lockName, token, by)
+        this.#session.logger.warn({ queue: this.name, error: String(error) }, 'worker.failed')
+      }
+    }
+  }
+
+  /** The processing lock; and with it the item that its holder has not finished. */
+  #isClaimedBy(operation: string, { kind, id }: LeaseRef): boolean {
+    return kind === 'item' ? operation === 'queue.nextWithLock' : lockNameOf(id) === this.#lockName
+  }
+
+  #newIn({ item, lease, lock }: Extract<ClaimOutcome, { outcome: 'claimed' }>, options: ClaimOptions) {
+    const refs: LeaseRef[] = []
+    const known = this.#session.tokenFor('item', item.id, given({ agent: options.agent }))
+    if (lease.token !== known) refs.push({ kind: 'item', id: item.id, token: lease.token })
+    if (lock && lock.lease.token !== this.#lockToken(options))
+      refs.push({ kind: 'lock', id: lockRef(lock), token: lock.lease.token })
+    return refs
+  }
+
+  /**
+   * Claims up to `limit` items, each under a lease of its own. Repeated under its idempotency key, it answers with those
+   * that are still held; LEASE_LOST when none is.
+   */
+  claimMany(limit: number, options?: Omit<OwnClaimOptions, 'token'>): Promise<ManyClaims<Payload, Lease>>
+  claimMany(limit: number, options: Omit<ClaimOptions, 'token'>): Promise<ManyClaims<Payload>>
+  async claimMany(limit: number, options: Omit<ClaimOptions, 'token'> = {}): Promise<ManyClaims<Payload>> {
+    optionsOf('queue.claimMany', options)
+    return this.#session.withRoom(limit, options, () => this.#claimMany(limit, options))
+  }
+
+  /** Where nothing that was claimed fits, the next ones are asked for. */
+  async #claimMany(limit: number, options: ClaimOptions): Promise<ManyClaims<Payload>> {
+    const request = { operation: 'queue.claimMany', options, named: { limit } } as const
+    for (let round = 0; ; round++) {
+      const requestedAt = this.#session.environment.monotonic()
+      const answer = await this.#claimRound(request, round)
+      if (answer === passedOver) continue
+      if (answer.outcome !== 'claimed') return answer
+      const items = await this.#fitting(answer.items, requestedAt, options)
+      if (items.length > 0) return { outcome: 'claimed', items }
+    }
+  }
+
+  async #fitting(items: readonly ItemView[], requestedAt: number, options: ClaimOptions) {
+    const claims = items.map((item) => ({
+      item,
+      lease: this.#grantedItem(item, item.lease as LeaseView, requestedAt, options),
+    }))
+    const checked = await Promise.all(
+      claims.map(async ({ item, lease }) => ({ ...(await this.#checkedItem(item, options)), lease })),
+    )
+    return checked.flatMap((each) => ('item' in each ? [{ item: each.item, lease: each.lease }] : []))
+  }
+
+  #grantedItem(
+    { id, key }: Pick<ItemView, 'id' | 'key'>,
+    { token, leaseMs }: LeaseView,
+    requestedAt: number,
+    options: CallOptions,
+  ): Lease | null {
+    const ref = { kind: 'item', id, token, leaseMs: leaseMs ?? 0, requestedAt } as const
+    return this.#session.granted(id, ref, options, { queue: this.name, key }) ?? null
+  }
+
+  #grantedLock(lock: LockView, requestedAt: number, options: CallOptions): Lease | null {
+    const { token, leaseMs } = lock.lease
+    const ref = { kind: 'lock', id: lockRef(lock), token, leaseMs: leaseMs ?? 0, requestedAt } as const
+    return this.#session.granted(this.#lockName, ref, options) ?? null
+  }
+
+  /** What no longer fits the queue's schema fails for good, instead of reaching a handler. */
+  async #checkedItem(
+    item: ItemView,
+    options: CallOptions,
+  ): Promise<{ item: QueueItem<Payload> } | { error: unknown; hasFailed: boolean }> {
+    if (!this.#options.schema) return { item: item as QueueItem<Payload> }
+    try {
+      return { item: { ...item, payload: await this.#parsed(item.payload) } }
+    } catch (error) {
+      return { error, hasFailed: await this.#failUnfit(item, error, options) }
+    }
+  }
+
+  /** One that cannot be failed is left to lapse: its trouble must not cost the caller what was claimed with it. */
+  async #failUnfit(item: ItemView, error: unknown, options: CallOptions): Promise<boolean> {
+    const { id, token } = item
+    const failure = failureOf(error)
+    this.#session.logger.warn(failureFacts(item, failure), 'item.failed')
+    try {
+      await this.fail(id, failure, { ...given({ agent: options.agent }), token, retryable: false })
+      return true
+    } catch (refusal) {
+      // What was not answered is asked again.
+      const isAsked = this.#session.endings.countOf({ kind: 'item', id, token }) > 0
+      if (!isAsked) this.#session.ended('item', id, token, options)
+      this.#session.logger.warn({ queue: this.name, error: String(refusal) }, 'worker.failed')
+      return false
+    }
+  }
+
+  /** Renews a lease by hand: it runs for its whole length from now. LEASE_LOST once it is another's. */
+  renew(ref: string, options: TokenOptions & { leaseMs?: number } = {}): Promise<QueueItem<Payload>> {
+    return this.#guarded('queue.renew', ref, {}, options)
+  }
+
+  /** Records progress (any JSON): shows the work is sound, so its crash count starts again at 0. */
+  progress(
+    ref: string,
+    progress: unknown,
+    options: TokenOptions & { data?: Record<string, unknown> } = {},
+  ): Promise<QueueItem<Payload>> {
+    return this.#guarded('queue.progress', ref, { progress }, options)
+  }
+
+  /** Moves along the workflow. ILLEGAL_MOVE names both states. */
+  move(
+    ref: string,
+    to: string,
+    options: TokenOptions & { data?: Record<string, unknown>; expectedVersion?: number } = {},
+  ): Promise<QueueItem<Payload>> {
+    return this.#guarded('queue.move', ref, { to }, options)
+  }
+
+  /** Finishes an item well. LEASE_LOST when it is no longer yours; repeating it is harmless. */
+  complete(
+    ref: string,
+    options: TokenOptions & { result?: unknown; expectedVersion?: number } = {},
+  ): Promise<QueueItem<Payload>> {
+    return this.#complete('queue.complete', ref, {}, options)
+  }
+
+  /** Reports a handled failure; tried again with growing delays while attempts are left. */
+  fail(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
+    return this.#finish('queue.fail', ref, { error: reported(error) }, options)
+  }
+
+  /** Gives an item back unfinished. False, and nothing changed, when it was no longer yours. */
+  async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
+    optionsOf('queue.release', options)
+    const { sent, id, token } = this.#granted(ref, options) ?? (await this.#found(ref, options))
+    const request = this.#request('queue.release', { ref: sent, token }, options)
+    return await this.#session.endGrant(request, { kind: 'item', name: id, token }, leftByRelease)
+  }
+
+  get(ref: string): Promise<QueueItem<Payload> | null> {
+    return this.#read('queue.get', { ref }, {})
+  }
+
+  list(options: ListOptions = {}): Promise<{ items: QueueItem<Payload>[]; next: string | null }> {
+    return this.#read('queue.list', {}, options)
+  }
+
+  /** 1-based place among what can be claimed; null when it is not in line. */
+  position(ref: string): Promise<number | null> {
+    return this.#read('queue.position', { ref }, {})
+  }
+
+  /**
+   * How many items are in which state, counted exactly; of a queue that nobody has used, none. Takes longer the more there
+   * are, about 0.4 s for a million: `fleet.status()` counts up to 10,000 and costs the same however long the queue is.
+   */
+  stats(): Promise<QueueStats> {
+    return this.#read('queue.stats', {}, {})
+  }
+
+  retry(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
+    return this.#write('queue.retry', { ref }, options)
+  }
+
+  cancel(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
+    return this.#write('queue.cancel', { ref }, options)
+  }
+
+  setPriority(ref: string, priority: number, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
+    return this.#write('queue.setPriority', { ref, priority }, options)
+  }
+
+  releaseFromQuarantine(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
+    return this.#write('queue.releaseFromQuarantine', { ref }, options)
+  }
+
+  /** Removes an item; its events stay. False when there is none. */
+  remove(ref: string, options: OperatorOptions & { force?: boolean } = {}): Promise<boolean> {
+    return this.#write('queue.remove', { ref }, options)
+  }
+
+  /**
+   * Removes finished items older than an age; 0 = all finished. Where the wall clock and the lease clock disagree, ages
+   * count by the earlier one, so a date that has just jumped ahead removes nothing.
+   */
+  async cleanup(options: Omit<InputOf<'queue.cleanup'>, 'queue'> & MutationOptions): Promise<number> {
+    const pieces = await askInPieces('queue.cleanup', options, (asked) =>
+      this.#write('queue.cleanup', {}, asked),
+    )
+    return sumOf(pieces, ({ removed }) => removed)
+  }
+
+  /** Stops new claims; what is held goes on. False when it was paused already. */
+  async pause(options: MutationOptions & { reason?: string } = {}): Promise<boolean> {
+    return (await this.#write('queue.pause', {}, options)).changed
+  }
+
+  async resume(options: MutationOptions = {}): Promise<boolean> {
+    return (await this.#write('queue.resume', {}, options)).changed
+  }
+
+  acquireProcessingLock(options?: OwnClaimOptions & { reason?: string }): Promise<ProcessingLock<Lease>>
+  acquireProcessingLock(options: ClaimOptions & { reason?: string }): Promise<ProcessingLock>
+  async acquireProcessingLock(options: ClaimOptions & { reason?: string } = {}): Promise<ProcessingLock> {
+    optionsOf('queue.acquireProcessingLock', options)
+    return this.#session.withRoom(1, options, () => this.#acquireProcessingLock(options))
+  }
+
+  async #acquireProcessingLock(options: ClaimOptions & { reason?: string }): Promise<ProcessingLock> {
+    const givenBack = this.#session.whenGivenBack(({ id }) => lockNameOf(id) === this.#lockName)
+    if (givenBack !== null) await givenBack
+    const requestedAt = this.#session.environment.monotonic()
+    const answer = await this.#write(
+      'queue.acquireProcessingLock',
+      { token: this.#lockToken(options) },
+      options,
+    )
+    if (answer.outcome !== 'acquired') return answer
+    return { ...answer, lease: this.#grantedLock(answer.lock, requestedAt, options) }
+  }
+
+  /** Gives the processing lock back; its item stays claimed. False when it is not yours. */
+  async releaseProcessingLock(options: TokenOptions = {}): Promise<boolean> {
+    const token = this.#lockToken(optionsOf('queue.releaseProcessingLock', options))
+    const request = requestOf('queue.releaseProcessingLock', { queue: this.name, token }, options)
+    const grant = { kind: 'lock', name: this.#lockName, token } as const
+    return await this.#session.endGrant(request, grant, leftByRelease)
+  }
+
+  /** The lock, lapsed or not, with `stale`; null when nobody has it. */
+  getProcessingLock(): Promise<LockView | null> {
+    return this.#read('queue.getProcessingLock', {}, {})
+  }
+
+  /** Whether items of this queue are claimed through its processing lock. */
+  async usesProcessingLock(): Promise<boolean> {
+    if (this.#hasSettings) await this.#defineOnce()
+    const queue = await this.#read('queue.describe', {}, {})
+    return queue !== null && queue.slots !== null
+  }
+
+  isLockStale(): Promise<boolean> {
+    return this.#read('queue.isLockStale', {}, {})
+  }
+
+  /** Adds time to the lock and to the item claimed with it. LEASE_LOST once it has lapsed. */
+  extendLock(options: TokenOptions & { extraMs: number }): Promise<LockView & { capped: boolean }> {
+    return this.#guardedLock('queue.extendLock', options)
+  }
+
+  /** Lock and item run for their length from now. */
+  renewLock(options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
+    return this.#guardedLock('queue.renewLock', options)
+  }
+
+  /** An operator's tool: takes held items without a sign of life for `thresholdMs`. Returns how many. */
+  async reclaimStale(
+    options: { thresholdMs: number; force?: boolean; reason?: string; dryRun?: boolean } & MutationOptions,
+  ): Promise<number> {
+    return (await this.#write('queue.reclaimStale', {}, options)).entriesReclaimed
+  }
+
+  /** Gives back everything lapsed in this queue. Runs by itself before claims and on a timer. */
+  detectAndRecoverStale(options: { dryRun?: boolean } = {}): Promise<RecoveryReport> {
+    return orReject(() =>
+      this.#session.recover({
+        ...knownOptionsOf('queue.detectAndRecoverStale', options, ['dryRun']),
+        queue: this.name,
+      }),
+    )
+  }
+
+  /** What a recovery would do now, and what past ones did. Changes nothing. */
+  getRecoveryStats(): Promise<RecoveryStats> {
+    return this.#session.recoveryStats({ queue: this.name })
+  }
+
+  updateRebaseMetadata(
+    ref: string,
+    options: TokenOptions & { headSha: string; testedAgainstSha: string },
+  ): Promise<QueueItem<Payload>> {
+    return this.#guarded('queue.updateRebaseMetadata', ref, {}, options)
+  }
+
+  /** Was it tested against what the target is now? No baseline counts as no. */
+  isFresh(ref: string, mainSha: string): Promise<boolean> {
+    return this.#read('queue.isFresh', { ref, mainSha }, {})
+  }
+
+  returnToRebasing(ref: string, mainSha: string, options: TokenOptions = {}): Promise<QueueItem<Payload>> {
+    return this.#guarded('queue.returnToRebasing', ref, { mainSha }, options)
+  }
+
+  /**
+   * Goes from ready_to_merge to merging. With `mainSha`, the commit the target is at, a change that was not tested against
+   * it is refused as ILLEGAL_MOVE; without, nobody checks, and the event says so.
+   */
+  beginMerge(
+    ref: string,
+    options: TokenOptions & { mainSha?: string; journal?: Record<string, unknown> } = {},
+  ): Promise<QueueItem<Payload>> {
+    return this.#guarded('queue.beginMerge', ref, {}, options)
+  }
+
+  completeMerge(ref: string, mergedSha: string, options: TokenOptions = {}): Promise<QueueItem<Payload>> {
+    return this.#complete('queue.completeMerge', ref, { mergedSha }, options)
+  }
+
+  failMerge(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
+    return this.#finish('queue.failMerge', ref, { error: reported(error) }, options)
+  }
+
+  /** Events of one item, oldest first; only the last `limit` of them when given. */
+  async events(ref: string, options: { limit?: number } = {}): Promise<EventView[]> {
+    knownOptionsOf('queue.events', options, ['limit'])
+    const id = (await this.get(ref))?.id ?? ref
+    const list = (page: InputOf<'events.list'>) =>
+      this.#session.call('events.list', { subject: 'item', id, ...page })
+    if (options.limit !== undefined) return (await list({ ...options, newest: true })).events
+    const all: EventView[] = []
+    for (let since: number | null = 0; since !== null; ) {
+      const page: EventPage = await list({ since, limit: eventPage })
+      all.push(...page.events)
+      since = page.next
+    }
+    return all
+  }
+
+  get #lockName(): string {
+    return processingLockName(this.name)
+  }
+
+  #lockToken(options: CallOptions & { token?: number | undefined }): number | undefined {
+    return this.#session.tokenFor('lock', this.#lockName, options)
+  }
+
+  async #guardedLock<Name extends 'queue.extendLock' | 'queue.renewLock'>(
+    operation: Name,
+    options: OptionsHere<Name>,
+  ): Promise<ResultOf<Name>> {
+    const token = this.#lockToken(optionsOf(operation, options) as TokenOptions)
+    try {
+      return await this.#ask(this.#request(operation, { token }, options))
+    } catch (error) {
+      this.#session.refused(error, 'lock', this.#lockName, token, options)
+      throw error
+    }
+  }
+
+  /** A write by the holder: its token found, and the grant forgotten when the item is no longer held. */
+  async #guarded<Name extends ItemWrite, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
+    ref: string,
+    named: Named,
+    options: OptionsHere<Name, keyof Named | 'ref'>,
+  ): Promise<QueueItem<Payload>> {
+    const by = optionsOf(operation, options) as TokenOptions
+    const { sent, id, token } = this.#granted(ref, by) ?? (await this.#found(ref, by))
+    try {
+      const item: ItemView = await this.#ask(this.#request(operation, { ...named, ref: sent, token }, by))
+      if (item.phase !== 'held') this.#session.ended('item', item.id, token, by, item)
+      return item as QueueItem<Payload>
+    } catch (error) {
+      this.#session.refused(error, 'item', id, token, by)
+      throw error
+    }
+  }
+
+  /** A write by which the holder gives the item up, well or not. */
+  async #finish<Name extends ItemWrite, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
+    ref: string,
+    named: Named,
+    options: OptionsHere<Name, keyof Named | 'ref'>,
+  ): Promise<QueueItem<Payload>> {
+    const by = optionsOf(operation, options) as TokenOptions
+    const subject = this.#granted(ref, by) ?? (await this.#found(ref, by))
+    return await this.#end(operation, subject, named, by)
+  }
+
+  /** Repeated without a token, it is the grant that was completed here which is meant. */
+  async #complete<Name extends ItemWrite, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
+    ref: string,
+    named: Named,
+    options: OptionsHere<Name, keyof Named | 'ref'>,
+  ): Promise<QueueItem<Payload>> {
+    const by = optionsOf(operation, options) as TokenOptions
+    const subject = this.#granted(ref, by) ?? (await this.#found(ref, by))
+    const token = subject.token ?? this.#session.completedUnder(subject.id, by)
+    const item = await this.#end(operation, { ...subject, token }, named, by)
+    if (token !== undefined && by.token === undefined) this.#session.noteCompleted(item.id, token, by)
+    return item
+  }
+
+  /** The queue need not be defined first: there is an item of it that somebody holds. */
+  async #end(
+    operation: ItemWrite,
+    { sent, id, token }: Named,
+    named: object,
+    by: TokenOptions,
+  ): Promise<QueueItem<Payload>> {
+    const request = this.#request(operation, { ...named, ref: sent, token }, by)
+    const item = await this.#session.endGrant(request, { kind: 'item', name: id, token }, leftBy)
+    return item as QueueItem<Payload>
+  }
+
+  /**
+   * The grant behind a name whose token is known. Nothing is awaited: whoever completes an item and claims the next in one
+   * turn has both in one transaction, in that order. The request names the item as the caller did, so that it is the same
+   * when it is repeated after the grant was forgotten.
+   */
+  #granted(ref: string, options: TokenOptions): Named | null {
+    const token = this.#session.tokenFor('item', ref, options)
+    if (token !== undefined) return { sent: ref, id: this.#session.grantedId(this.name, ref, token), token }
+    const kept = this.#session.keptUnder(this.name, ref, options)
+    return kept && { sent: kept.id, id: kept.id, token: kept.token }
+  }
+
+  /** Grants are remembered by id: a key is looked up first. */
+  async #found(ref: string, options: TokenOptions): Promise<Named> {
+    const id = (await this.get(ref))?.id ?? ref
+    return { sent: id, id, token: this.#session.tokenFor('item', id, options) }
+  }
+
+  async #storable(payload: unknown): Promise<unknown> {
+    return (await storable(this.#options.schema, payload, payloadOf(this.name))).input
+  }
+
+  #parsed(stored: unknown): Promise<Payload> {
+    return parsed(this.#options.schema, stored, payloadOf(this.name))
+  }
+
+  #request<Name extends QueueOperation>(operation: Name, named: object, options: object): Request<Name> {
+    const request = requestOf<Name, object>(operation, named, options as never)
+    ;(request.input as { queue: string }).queue = this.name
+    return request
+  }
+
+  #write<Name extends QueueOperation, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
+    named: Named,
+    options: OptionsHere<Name, keyof Named>,
+  ): Promise<Typed<ResultOf<Name>, Payload>> {
+    return orReject(() => this.#ask(this.#request(operation, named, options))) as Promise<
+      Typed<ResultOf<Name>, Payload>
+    >
+  }
+
+  #ask<Name extends QueueOperation>(
+    { operation, input, options }: Request<Name>,
+    patienceMs?: number,
+  ): Promise<ResultOf<Name>> {
+    const by = patienceMs === undefined ? options : { ...options, patienceMs }
+    const write = () => {
+      const answer = this.#session.call(operation, input, by)
+      if (operations.get(operation)?.addsWork) this.#session.expectWork(this.name)
+      return answer
+    }
+    return this.#hasSettings ? this.#defineOnce().then(write) : write()
+  }
+
+  /** Before the first write: a queue of another workflow must refuse before anything is added to it. */
+  #defineOnce(): Promise<unknown> {
+    this.#defined ??= this.define().catch((error) => {
+      // The next write tries again: what was refused may have been mended, a busy store is busy for a moment.
+      this.#defined = null
+      throw error
+    })
+    return this.#defined
+  }
+
+  #read<Name extends QueueOperation, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
+    named: Named,
+    options: OptionsHere<Name, keyof Named>,
+  ): Promise<Typed<ResultOf<Name>, Payload>> {
+    return orReject(() => {
+      const { input } = this.#request(operation, named, options)
+      return this.#session.call(operation, input) as Promise<Typed<ResultOf<Name>, Payload>>
+    })
+  }
+}
+
+function leftBy({ phase }: Pick<ItemView, 'phase'>): LeaseLeft {
+  return phase === 'held' ? 'held' : 'ended'
+}
+
+/** How many items are in which state. */
+export type QueueStats = ResultOf<'queue.stats'>
+
+function withWallTime<Options extends { runAt?: number | Date | null }>(options: Options) {
+  const { runAt, ...rest } = options
+  return { ...rest, runAt: runAt instanceof Date ? runAt.getTime() : runAt }
+}
+
+/** In the words of a program, which may be anything; only what a caller wrote itself is refused when it is too long. */
+function reported(error: Failure): { message: string; code?: string | undefined } {
+  if (typeof error === 'string') return { message: fitText(error, error.length) }
+  // What somebody wrote down by hand is refused by the operation, in its words; programs throw errors of every kind.
+  try {
+    if (!(error instanceof Error) && typeof (Object(error) as { message?: unknown }).message !== 'string')
+      return error
+  } catch {
+    // It cannot be read, which is how it is reported.
+  }
+  return failureOf(error)
+}
+
+/** A mistake here would show only with the first payload. */
+function assertSchema(schema: unknown): void {
+  if (schema === undefined || (Object(schema) === schema && '~standard' in (schema as object))) return
+  throw new InvalidError({
+    what: 'queue: schema: is not a Standard Schema',
+    next: 'give one made with zod, valibot, arktype or the like',
+  })
+}
+
+const maxWaitMs = 24 * 60 * 60 * 1000
+
+/** A wait is a whole number of ms up to a day, and is many requests. */
+export function assertWait(what: string, waitMs: number, idempotencyKey: string | undefined): void {
+  if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > maxWaitMs) {
+    throw new InvalidError({
+      what: `${what}: waitMs: ${shown(waitMs)} is not a time to wait`,
+      next: `give whole milliseconds from 0 to ${maxWaitMs} (24 h)`,
+    })
+  }
+  if (waitMs === 0 || idempotencyKey === undefined) return
+  throw new InvalidError({
+    what: `${what}: a wait makes many requests, and an idempotency key covers only one`,
+    next: 'leave out waitMs or the key',
+  })
+}

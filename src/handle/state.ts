@@ -1,0 +1,252 @@
+/** `hf.state(key)`: a thin view on one versioned document. */
+import * as z from 'zod'
+import { pause } from '../environment.ts'
+import { type HoldfastError, isHoldfastError, VersionMismatchError } from '../errors.ts'
+import { parseInput } from '../operations/operation.ts'
+import type { StateHistory } from '../operations/state/history.ts'
+import type { SavedView, StatePage, StateView } from '../operations/state/state.ts'
+import type { InputOf } from '../operations/table.ts'
+import { optionsOf } from '../runtime/session/input.ts'
+import type { Session } from '../runtime/session/session.ts'
+import { UpdateOrder } from '../runtime/waiting/update-order.ts'
+import { documentAt, type PayloadSchema, parsed, storable } from './payload.ts'
+
+/** A document as it was read. */
+export interface StateEntry<Value> extends Omit<StateView, 'value'> {
+  readonly value: Value
+}
+
+export interface StateOptions<Value> {
+  /**
+   * Any Standard Schema (zod, valibot, arktype, …). What is saved is the value as JSON has it, once the schema accepts
+   * it in that form; what the schema makes of it is given on every read.
+   */
+  readonly schema?: PayloadSchema<Value>
+}
+
+export interface StateSetOptions {
+  /** Refuse unless it is at this version; 0 = new. The refusal is VERSION_MISMATCH. */
+  readonly expectedVersion?: number
+  /** Who acts; default is this handle's own agent. */
+  readonly agent?: string
+  /** Asked again under the same key within 24 h (`retention.answersMs`), a change is answered and not made twice. */
+  readonly idempotencyKey?: string
+}
+
+export interface StateUpdateOptions {
+  /** Attempts in all, the first included: once this many have failed, VERSION_MISMATCH; default 5. An attempt reads, changes and saves. */
+  readonly maxAttempts?: number
+  /** Nothing is saved once it has fired. */
+  readonly signal?: AbortSignal
+  /** Who acts; default is this handle's own agent. */
+  readonly agent?: string
+}
+
+export interface StateWatchOptions {
+  /** The version you know (0 = there was none): begins with the first one that differs. */
+  readonly since?: number
+  /** Ends the iteration. */
+  readonly signal?: AbortSignal
+}
+
+/** What an update led to. `version` and `value` are those of the document now. */
+export type StateUpdate<Value> =
+  | { readonly outcome: 'saved'; readonly value: Value; readonly version: number; readonly attempts: number }
+  | {
+      readonly outcome: 'unchanged'
+      readonly value: Value | null
+      readonly version: number
+      readonly attempts: number
+    }
+
+const signal = z.custom<AbortSignal>((value) => value instanceof AbortSignal, { error: 'must be a signal' })
+const stateOptions = {
+  name: 'state',
+  input: z.strictObject({
+    schema: z.custom<object>((value) => typeof value === 'object' || typeof value === 'function').optional(),
+  }),
+}
+const updateOptions = {
+  name: 'state.update',
+  input: z.strictObject({
+    change: z.custom<object>((value) => typeof value === 'function', { error: 'must be a function' }),
+    maxAttempts: z.int().min(1).max(10_000).optional(),
+    signal: signal.optional(),
+    agent: z.string().optional(),
+  }),
+}
+const watchOptions = {
+  name: 'state.watch',
+  input: z.strictObject({ since: z.int().min(0).optional(), signal: signal.optional() }),
+}
+
+/** As the source counts them: how often it reads, changes and saves in all. */
+const defaultMaxAttempts = 5
+/** A watcher looks so often even when nothing rings. */
+const watchPollMs = 500
+/** While rings are known to arrive. */
+const watchHeardMs = 5000
+
+export class State<Value = unknown> {
+  readonly key: string
+  readonly #session: Session
+  readonly #schema: PayloadSchema<Value> | undefined
+
+  constructor(session: Session, key: string, options: StateOptions<Value> = {}) {
+    parseInput(stateOptions, optionsOf('state', options))
+    this.key = key
+    this.#session = session
+    this.#schema = options.schema
+  }
+
+  /** The document with its version; null when there is none. INVALID when it does not fit the schema. */
+  async get(): Promise<StateEntry<Value> | null> {
+    const entry = await this.#session.call('state.get', { key: this.key })
+    return entry && { ...entry, value: await this.#parsed(entry.value) }
+  }
+
+  /** Saves a value, one version up. Without `expectedVersion` it overwrites whatever is there. */
+  async set(value: Value, options: StateSetOptions = {}): Promise<SavedView> {
+    const { input } = await storable(this.#schema, value, documentAt(this.key))
+    return this.#save('state.set', options, { value: input })
+  }
+
+  async #save(
+    operation: 'state.set' | 'state.save',
+    options: StateSetOptions,
+    input: { readonly value: unknown; readonly update?: string },
+  ): Promise<SavedView> {
+    const saved = await this.#session.ask(operation, { ...input, key: this.key }, options)
+    this.#session.logger.debug?.({ key: this.key, version: saved.version }, 'state.saved')
+    return saved
+  }
+
+  /**
+   * Reads, lets `change` make the new value, and saves it if nobody saved another one meanwhile; else reads again
+   * and tries anew, in all `maxAttempts` times, then VERSION_MISMATCH. `change` may therefore run several times and must have no
+   * side effects: do those after, on the strength of `outcome` and `version`. Returning undefined leaves the
+   * document as it is.
+   */
+  async update(
+    change: (value: Value | null, version: number) => Value | undefined | Promise<Value | undefined>,
+    options: StateUpdateOptions = {},
+  ): Promise<StateUpdate<Value>> {
+    const asked = optionsOf('state.update', options)
+    parseInput(updateOptions, { ...asked, change })
+    const { maxAttempts = defaultMaxAttempts, signal, ...by } = asked
+    const order = new UpdateOrder(this.#session, this.key, signal)
+    try {
+      for (let attempts = 1; ; attempts++) {
+        const found = await order.read()
+        const entry = found && { ...found, value: await this.#parsed(found.value) }
+        const version = entry?.version ?? 0
+        const changed = await change(entry?.value ?? null, version)
+        if (changed === undefined)
+          return { outcome: 'unchanged', value: entry?.value ?? null, version, attempts }
+        const { input, output } = await storable(this.#schema, changed, documentAt(this.key))
+        signal?.throwIfAborted()
+        try {
+          const expected = { ...by, expectedVersion: version }
+          const saved = await this.#save('state.save', expected, { value: input, update: order.id })
+          order.saved()
+          return { outcome: 'saved', value: output, version: saved.version, attempts }
+        } catch (error) {
+          if (!isHoldfastError(error) || error.code !== 'VERSION_MISMATCH') throw error
+          this.#conflicted(error, { attempt: attempts, maxAttempts })
+          await order.lost()
+        }
+      }
+    } finally {
+      await order.giveWay()
+    }
+  }
+
+  /** Told, and thrown where it was the last attempt. */
+  #conflicted(
+    error: HoldfastError,
+    { attempt, maxAttempts }: { attempt: number; maxAttempts: number },
+  ): void {
+    const { logger } = this.#session
+    logger.info?.({ key: this.key, attempt }, 'state.conflict')
+    if (attempt < maxAttempts) return
+    logger.warn({ key: this.key, attempts: attempt }, 'state.gave_up')
+    const { expected, current } = error.facts as { expected: number; current: number }
+    throw new VersionMismatchError(
+      { subject: `state ${this.key}`, expected, current, attempts: attempt },
+      `others saved it during each of ${attempt} attempts and nothing of this update was saved: try again later, allow more attempts, or take a lock around it`,
+    )
+  }
+
+  /** Removes the document; its history stays, and its versions go on where they were. False when there is none. */
+  delete(options: StateSetOptions = {}): Promise<boolean> {
+    return this.#session.ask('state.delete', { key: this.key }, options)
+  }
+
+  /** Values it had, newest first, as far back as events are kept; not checked by the schema. */
+  history(options: Omit<InputOf<'state.history'>, 'key'> = {}): Promise<StateHistory> {
+    return this.#session.ask('state.history', { key: this.key }, options)
+  }
+
+  /**
+   * What is there now (null when nothing), then what is there after each change. Always arrives at the latest
+   * value; values that were soon replaced may be skipped (`history` has them all). Versions only grow.
+   */
+  watch(options: StateWatchOptions = {}): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
+    parseInput(watchOptions, options)
+    return this.#watch(options)
+  }
+
+  async *#watch({
+    since,
+    signal,
+  }: StateWatchOptions): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
+    const { engine, environment } = this.#session
+    let seen = since
+    while (!signal?.aborted && !this.#session.isClosed) {
+      const woken = new AbortController()
+      // Before it is read: what is saved in between rings, and the wait below ends at once.
+      const unwake = this.#session.onRing({ kind: 'state', name: this.key }, () => woken.abort())
+      const stay = this.#session.onClosing(() => woken.abort())
+      try {
+        if ((await this.#version()) !== seen) {
+          const entry = await this.get()
+          const version = entry?.version ?? 0
+          if (version === seen) continue
+          seen = version
+          yield entry
+        } else {
+          const until = signal ? AbortSignal.any([signal, woken.signal]) : woken.signal
+          await pause(environment, engine.hearsRings ? watchHeardMs : watchPollMs, until)
+        }
+      } finally {
+        unwake()
+        stay()
+      }
+    }
+  }
+
+  /** Cheaper than the value, which may be large and is mostly the same as before. */
+  #version(): Promise<number> {
+    return this.#session.call('state.version', { key: this.key })
+  }
+
+  #parsed(stored: unknown): Promise<Value> {
+    return parsed(this.#schema, stored, documentAt(this.key))
+  }
+}
+
+type StateListOptions = InputOf<'state.list'>
+
+/** `hf.state`: one document by its key, or a list of keys. */
+export interface States {
+  <Value = unknown>(key: string, options?: StateOptions<Value>): State<Value>
+  /** Keys that begin with a prefix, in order, a page at a time, without their values. */
+  list(options?: StateListOptions): Promise<StatePage>
+}
+
+export function statesOf(session: Session): States {
+  return Object.assign(
+    <Value>(key: string, options?: StateOptions<Value>) => new State<Value>(session, key, options),
+    { list: (options: StateListOptions = {}) => session.ask('state.list', {}, options) },
+  )
+}

@@ -1,0 +1,322 @@
+/**
+ * The batch runner: works on the items of a run under its lock, so many at once, and records what became of each.
+ * Before every item it asks whether it may go on; when it may not (lock lost, paused, stopped, store unknown) it begins
+ * nothing more. Items under way then are finished; started again, only what has no outcome is done.
+ *
+ * Not promised: that an item is handled once. A process that dies after an effect and before its record repeats it.
+ */
+import { messageOf } from '../../domain/failure.ts'
+import { concurrencyFor } from '../../domain/progress.ts'
+import { fitText } from '../../domain/text.ts'
+import { pause } from '../../environment.ts'
+import { InvalidError, isHoldfastError, NotFoundError } from '../../errors.ts'
+import type { ProgressView } from '../../operations/run/view.ts'
+import type { Lease } from '../../runtime/lease/keeper.ts'
+import type { Session } from '../../runtime/session/session.ts'
+import type { Runs } from '../runs.ts'
+
+export type BatchItems<Item> =
+  | Iterable<Item>
+  | AsyncIterable<Item>
+  /** Called with where the run stands: the key before which everything is done, or null. */
+  | ((cursor: unknown) => Iterable<Item> | AsyncIterable<Item>)
+
+export interface BatchContext {
+  readonly run: string
+  readonly key: string
+  readonly token: number
+  /** Fires when the lock is lost or the batch is to stop. */
+  readonly signal: AbortSignal
+  /** Call right before each effect: throws LEASE_LOST once the lock is not surely ours. */
+  assertHeld(): void
+}
+
+/** What came back with `'skipped'` counts as skipped, what was thrown as failed, all else as done. */
+export type BatchHandler<Item> = (item: Item, context: BatchContext) => unknown
+
+export interface BatchOptions<Item> {
+  /** The key under which an item's outcome is stored; default the item itself, when it is a string. */
+  readonly keyOf?: (item: Item) => string
+  /** Items at once; default by the number of items: 3 to 20. */
+  readonly concurrency?: number
+  /** Rest between two items of one line of work, ms; default 200. */
+  readonly gapMs?: number
+  /** How many items there are; default counted where that can be done beforehand. */
+  readonly total?: number
+  readonly completion?: 'processed' | 'successful'
+  /** Stops before the next item; the run is paused. */
+  readonly signal?: AbortSignal
+  /** Called each time the run is completed, once, by the runner that did it, while it still holds the lock. */
+  readonly onComplete?: (progress: ProgressView) => unknown
+}
+
+interface Work<Item> {
+  readonly item: Item
+  readonly key: string
+}
+type Rest<Item> = AsyncGenerator<Work<Item>>
+
+const maxWindow = 200
+const gapMsDefault = 200
+
+export class Batch<Item> {
+  readonly #session: Session
+  readonly #runs: Runs
+  readonly #run: string
+  readonly #lock: string
+  readonly #lease: Lease
+  readonly #items: BatchItems<Item>
+  readonly #handler: BatchHandler<Item>
+  readonly #options: BatchOptions<Item>
+  readonly #signal: AbortSignal
+  /** Keys under way and finished ones behind them, in order: what is before them all is done. */
+  readonly #order: { readonly key: string; settled: boolean }[] = []
+  /** Keys handed out whose outcome is not recorded, or was a failure that a later run mends. */
+  readonly #taken = new Set<string>()
+  #completion: ProgressView['completion'] = 'processed'
+  /** Taken from the rest before the run was reopened for it. */
+  #ahead: Work<Item> | null = null
+  #stopReason: string | null = null
+  #error: unknown = null
+  #last: ProgressView | null = null
+
+  constructor(
+    parts: { session: Session; runs: Runs; run: string; lock: string; lease: Lease; closing: AbortSignal },
+    items: BatchItems<Item>,
+    handler: BatchHandler<Item>,
+    options: BatchOptions<Item>,
+  ) {
+    this.#session = parts.session
+    this.#runs = parts.runs
+    this.#run = parts.run
+    this.#lock = parts.lock
+    this.#lease = parts.lease
+    this.#items = items
+    this.#handler = handler
+    this.#options = options
+    this.#signal = AbortSignal.any([
+      parts.lease.signal,
+      parts.closing,
+      ...(options.signal ? [options.signal] : []),
+    ])
+  }
+
+  async work(): Promise<ProgressView> {
+    const known = await this.#runs.get(this.#run)
+    if (known?.status === 'completed') return this.#workOnMore(known)
+    const begun = await this.#begin(known)
+    // There was nothing left to do.
+    if (begun.status === 'completed') this.#last = begun
+    const ended = begun.status === 'completed' ? begun : await this.#workOn(begun, this.#rest(begun.cursor))
+    return this.#closed(ended)
+  }
+
+  /** A completed run is reopened for items it does not know; not where it knows none, or all would be new to it. */
+  async #workOnMore(known: ProgressView): Promise<ProgressView> {
+    if (!(await this.#knowsItems(known))) return known
+    this.#completion = known.completion
+    const rest = this.#rest(known.cursor)
+    try {
+      const first = await rest.next()
+      if (first.done) return known
+      this.#ahead = first.value
+      const begun = await this.#reopen(known)
+      return await this.#closed(await this.#workOn(begun, rest))
+    } finally {
+      await rest.return(undefined)
+    }
+  }
+
+  async #reopen({ processed }: ProgressView): Promise<ProgressView> {
+    const { total = 0 } = this.#options
+    await this.#runs.reopen(this.#run, total > processed ? { total } : {})
+    return this.#runs.resume(this.#run, { lock: this.#lock, token: this.#lease.token })
+  }
+
+  async #knowsItems({ processed, outcomesRemovedAt }: ProgressView): Promise<boolean> {
+    if (outcomesRemovedAt !== null) return false
+    if (processed === 0) return true
+    return (await this.#runs.outcomes(this.#run, { limit: 1 })).outcomes.length > 0
+  }
+
+  async #closed(ended: ProgressView): Promise<ProgressView> {
+    if (this.#last) await this.#options.onComplete?.(this.#last)
+    return ended
+  }
+
+  async #workOn(begun: ProgressView, rest: Rest<Item>): Promise<ProgressView> {
+    this.#completion = begun.completion
+    const lines = this.#options.concurrency ?? concurrencyFor(begun.remaining ?? Number.POSITIVE_INFINITY)
+    await Promise.all(Array.from({ length: lines }, () => this.#line(rest)))
+    // Not read to its end when the batch stopped: what it reads from is closed now or never.
+    await rest.return(undefined)
+    const ended = await this.#end()
+    if (this.#error !== null) throw this.#error
+    return ended
+  }
+
+  async #begin(known: ProgressView | null): Promise<ProgressView> {
+    const total = this.#options.total ?? this.#count()
+    const under = { lock: this.#lock, token: this.#lease.token, ...(total === undefined ? {} : { total }) }
+    if (known) return this.#runs.resume(this.#run, under)
+    const { completion } = this.#options
+    return this.#runs.start(this.#run, { ...under, ...(completion === undefined ? {} : { completion }) })
+  }
+
+  /** As many as there are keys, where that can be known beforehand. */
+  #count(): number | undefined {
+    const items: unknown = this.#items
+    if (!Array.isArray(items) && !(items instanceof Set) && !(items instanceof Map)) return undefined
+    return new Set(Array.from(items as Iterable<Item>, (item) => this.#keyOf(item))).size
+  }
+
+  /** The items without an outcome. Looked up many at a time where the items are at hand. */
+  async *#rest(cursor: unknown): Rest<Item> {
+    const source = typeof this.#items === 'function' ? this.#items(cursor) : this.#items
+    const most = Symbol.asyncIterator in source ? 1 : maxWindow
+    let window: Work<Item>[] = []
+    for await (const item of source) {
+      window.push({ item, key: this.#keyOf(item) })
+      if (window.length < most) continue
+      yield* await this.#unsettled(window)
+      window = []
+    }
+    yield* await this.#unsettled(window)
+  }
+
+  #keyOf(item: Item): string {
+    if (this.#options.keyOf) return this.#options.keyOf(item)
+    if (typeof item === 'string' || typeof item === 'number') return String(item)
+    throw new InvalidError({
+      what: 'the items of a batch are no strings',
+      next: 'name their keys with keyOf',
+    })
+  }
+
+  async #unsettled(window: readonly Work<Item>[]) {
+    // Before asking: what is recorded while we ask may be missing from the answer, and was still under way here.
+    const fresh = window.filter(({ key }) => !this.#taken.has(key))
+    if (fresh.length === 0) return []
+    const keys = fresh.map(({ key }) => key)
+    const left = new Set(await this.#runs.remaining(this.#run, keys))
+    // Of items with the same key only the first: the others are the same work.
+    const rest = fresh.filter(({ key }) => left.delete(key))
+    for (const { key } of rest) this.#taken.add(key)
+    return rest
+  }
+
+  /** One item after the other; several lines share the rest. */
+  async #line(rest: Rest<Item>): Promise<void> {
+    try {
+      while (!(await this.#mustStop())) {
+        const next = await this.#next(rest)
+        if (next === null || (await this.#mustStop())) return
+        await this.#handle(next)
+        const gapMs = this.#options.gapMs ?? gapMsDefault
+        if (gapMs > 0) await pause(this.#session.environment, gapMs, this.#signal)
+      }
+    } catch (error) {
+      this.#stop(isLost(error) ? 'its lock was lost' : `it broke: ${messageOf(error)}`)
+      if (!isLost(error)) this.#error ??= error
+    }
+  }
+
+  async #next(rest: Rest<Item>): Promise<Work<Item> | null> {
+    const ahead = this.#ahead
+    this.#ahead = null
+    if (ahead !== null) return ahead
+    const next = await rest.next()
+    return next.done ? null : next.value
+  }
+
+  async #mustStop(): Promise<boolean> {
+    if (this.#stopReason !== null) return true
+    if (this.#signal.aborted || !this.#lease.isHeld) {
+      this.#stop(this.#lease.isHeld ? 'it was stopped' : 'its lock was lost')
+      return true
+    }
+    const { stop, reason, error } = await this.#runs.shouldStop(this.#run, { token: this.#lease.token })
+    if (stop) this.#stop(reason ?? 'it was stopped')
+    if (error !== undefined) this.#error ??= error
+    return stop
+  }
+
+  #stop(reason: string): void {
+    this.#stopReason ??= fitText(reason, 2000)
+  }
+
+  async #handle({ item, key }: Work<Item>): Promise<void> {
+    const entry = { key, settled: false }
+    this.#order.push(entry)
+    const outcome = await this.#outcomeOf(item, key)
+    if (outcome === null) return
+    const cursor = this.#passed()
+    const { progress, isLast } = await this.#runs.record(this.#run, {
+      token: this.#lease.token,
+      outcomes: [{ key, ...outcome }],
+      ...(cursor === null ? {} : { cursor }),
+    })
+    // Where none may fail, one that failed is to be done again, so the cursor must not pass it.
+    entry.settled = outcome.outcome !== 'failed' || this.#completion === 'processed'
+    if (entry.settled) this.#taken.delete(key)
+    if (isLast) this.#last = progress
+  }
+
+  /** Null: it was interrupted, and counts as not done. */
+  async #outcomeOf(item: Item, key: string) {
+    const context: BatchContext = {
+      run: this.#run,
+      key,
+      token: this.#lease.token,
+      signal: this.#signal,
+      assertHeld: () => this.#lease.assertHeld(),
+    }
+    try {
+      const answer = await this.#handler(item, context)
+      return { outcome: answer === 'skipped' ? ('skipped' as const) : ('done' as const) }
+    } catch (error) {
+      if (this.#signal.aborted || isLost(error)) return null
+      return { outcome: 'failed' as const, error: fitText(messageOf(error), 10_000) }
+    }
+  }
+
+  /** The key up to which everything is recorded; null when that has not moved. */
+  #passed(): string | null {
+    let last: string | null = null
+    while (this.#order[0]?.settled) last = this.#order.shift()?.key ?? null
+    return last
+  }
+
+  /** Everything is done, or the rest waits: the store says which, and only this grant may say it. */
+  async #end(): Promise<ProgressView> {
+    const token = this.#lease.token
+    const known = await this.#known()
+    if (known.status !== 'running' || known.token !== token) return known
+    try {
+      if (this.#stopReason !== null)
+        return await this.#runs.pause(this.#run, { token, reason: this.#stopReason })
+      if (known.completion === 'successful' && known.failed > 0)
+        return await this.#runs.fail(this.#run, { token, reason: `${known.failed} failed` })
+      const { progress, isLast } = await this.#runs.record(this.#run, { token, total: known.processed })
+      if (isLast) this.#last = progress
+      return progress
+    } catch (error) {
+      if (!isLost(error)) throw error
+      return this.#known()
+    }
+  }
+
+  async #known(): Promise<ProgressView> {
+    const known = await this.#runs.get(this.#run)
+    if (known) return known
+    throw new NotFoundError({
+      what: `run ${this.#run} was removed while it ran`,
+      next: 'run it again under a new name',
+      cause: this.#error,
+    })
+  }
+}
+
+function isLost(error: unknown): boolean {
+  return isHoldfastError(error) && error.code === 'LEASE_LOST'
+}

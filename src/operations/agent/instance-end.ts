@@ -1,0 +1,139 @@
+/** A process leaves the fleet in good order: what it still holds goes back, a piece at a time, and then it has ended. */
+import * as z from 'zod'
+import { type Delivery, giveBackDelivery } from '../../domain/delivery.ts'
+import { endInstance, type Instance } from '../../domain/instance.ts'
+import { type Item, releaseItem } from '../../domain/item.ts'
+import type { Lock } from '../../domain/lock.ts'
+import type { Waiter } from '../../domain/lock-line.ts'
+import { knownState } from '../../domain/workflow.ts'
+import type { Change, Context, DefinedQueue } from '../../engines/engine.ts'
+import * as fields from '../fields.ts'
+import { pausedRuns, runNeeds } from '../lock/run.ts'
+import { ask, operation } from '../operation.ts'
+import { rulesFor } from '../recovery/reclaim.ts'
+
+/** Rows one transaction gives back. */
+const maxReleased = 100
+
+interface Holdings {
+  readonly items: readonly Item[]
+  readonly locks: readonly Lock[]
+  readonly waiters: readonly Waiter[]
+  readonly deliveries: readonly Delivery[]
+}
+
+export const end = operation({
+  name: 'instance.end',
+  summary: 'End a process in good order and release what it holds.',
+  effect: 'write',
+  class: 'client',
+  input: () => z.strictObject({ id: fields.text(100).min(1), reason: fields.text(200) }),
+  output: () =>
+    z.object({
+      released: z.number(),
+      /** There may be more to give back: ask again, and it ends with the last piece. */
+      more: z.boolean(),
+    }),
+  needs({ id }) {
+    // Waits for what others are at work on: passed over, it would stay held until its lease lapses.
+    const all = { instances: [id], limit: maxReleased, waits: true } as const
+    return {
+      found: { select: 'instances', ids: [id] } as const,
+      items: { select: 'itemsOfInstances', ...all, queue: null } as const,
+      locks: { select: 'locksOfInstances', ...all, name: null } as const,
+      waiters: { select: 'waitersOfInstances', ...all } as const,
+      deliveries: { select: 'deliveriesOfInstances', ...all } as const,
+    }
+  },
+  decide({ found: [instance], ...rows }, { reason }, context) {
+    const isStranger = instance !== undefined && instance.agent !== context.agent
+    if (isStranger) return { changes: [], result: { released: 0, more: false } }
+    const held = firstPiece(rows, context.agent)
+    const needs = {
+      queues: { select: 'queues', names: [...new Set(held.items.map(({ queue }) => queue))] } as const,
+      ...runNeeds(held.locks),
+    }
+    return ask(needs, ({ queues, runs }) => {
+      const changes = givenBack(held, queues, reason, context)
+      const released = changes.length
+      // Where nothing could be given back, asking again would not help either.
+      const more = released > 0 && !isAll(held, rows)
+      const ended = more || instance === undefined ? [] : endings(instance, reason, context)
+      return {
+        changes: [...changes, ...pausedRuns(runs, held.locks, () => reason, context), ...ended],
+        result: { released, more },
+      }
+    })
+  },
+})
+
+/** Whether a piece is everything there was, and all of it was seen. */
+function isAll(piece: Holdings, rows: Holdings): boolean {
+  const kinds = ['items', 'locks', 'waiters', 'deliveries'] as const
+  return kinds.every((kind) => piece[kind].length === rows[kind].length && rows[kind].length < maxReleased)
+}
+
+/** Its own only: a claim that somebody else made in its name is lost with the instance, and not given back by it. */
+function firstPiece(rows: Holdings, agent: string): Holdings {
+  let left = maxReleased
+  const take = <Row extends { readonly agent: string | null }>(all: readonly Row[]): Row[] => {
+    const taken = all.filter((row) => row.agent === agent).slice(0, left)
+    left -= taken.length
+    return taken
+  }
+  return {
+    items: take(rows.items),
+    locks: take(rows.locks),
+    waiters: take(rows.waiters),
+    deliveries: take(rows.deliveries),
+  }
+}
+
+function givenBack(
+  held: Holdings,
+  queues: readonly DefinedQueue[],
+  reason: string,
+  context: Context,
+): Change[] {
+  const { agent } = context
+  const detail = { reason }
+  return [
+    ...held.items.flatMap((before): Change[] => {
+      const { workflow } = rulesFor(before, queues)
+      // Recovery sets aside what stands where its workflow knows no holder.
+      if (!workflow || !knownState(workflow, before.state)?.held) return []
+      const after = releaseItem(before, workflow, context)
+      return [{ table: 'item', before, after, event: { kind: 'item.released', agent, detail } }]
+    }),
+    ...held.locks.map(
+      (before): Change => ({
+        table: 'lock',
+        before,
+        after: null,
+        event: { kind: 'lock.released', agent, detail },
+      }),
+    ),
+    ...held.waiters.map(
+      (before): Change => ({
+        table: 'waiter',
+        before,
+        after: null,
+        event: { kind: 'waiter.left', agent, detail: { because: reason } },
+      }),
+    ),
+    ...held.deliveries.map(
+      (before): Change => ({
+        table: 'delivery',
+        before,
+        after: giveBackDelivery(before, context.now),
+        event: { kind: 'delivery.released', agent, detail },
+      }),
+    ),
+  ]
+}
+
+function endings(before: Instance, reason: string, { agent, wall }: Context): Change[] {
+  if (before.endedAt !== null) return []
+  const after = endInstance(before, reason, wall)
+  return [{ table: 'instance', before, after, event: { kind: 'instance.ended', agent } }]
+}

@@ -1,0 +1,228 @@
+/** Processes of the fleet: start, beat, end, list. The runtime's own. */
+import * as z from 'zod'
+import {
+  endableInstances,
+  endInstance,
+  type Instance,
+  isSameProcess,
+  isSilent,
+  type ProcessIdentity,
+  silentAfterMs,
+  startInstance,
+} from '../../domain/instance.ts'
+import type { Change } from '../../engines/engine.ts'
+import { HoldfastError } from '../../errors.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { ask, operation } from '../operation.ts'
+import { signedBy } from '../recovery/reclaim.ts'
+import { healer } from '../recovery/recovery.ts'
+
+const id = lazily(() => fields.text(100).min(1))
+
+export const identity = lazily(() => ({
+  bootId: fields.text(200).describe('Boot id of the machine.'),
+  pidNamespace: fields.text(200).describe('Pid namespace, as the kernel names it.'),
+  hostName: fields.text(300).describe('Name of the machine.'),
+  pid: z.int().min(0).describe('Number of the process.'),
+  startTime: fields.text(100).nullable().describe('Start time, as the kernel counts.'),
+}))
+
+export const instanceView = lazily(() =>
+  z.object({
+    id: z.string(),
+    agent: z.string(),
+    ...identity(),
+    startedAt: z.number(),
+    beatAt: z.number(),
+    seenAt: z.number().nullable(),
+    sweptAt: z.number().nullable(),
+    endedAt: z.number().nullable(),
+    endReason: z.string().nullable(),
+    registeredBy: z.string().nullable(),
+    lostAt: z
+      .number()
+      .nullable()
+      .describe('When something it held was first found lost, on the lease clock.'),
+    lostItems: z.number().describe('How many items its process held then.'),
+    lostSuspects: z.number().describe('How many of these were suspects.'),
+    version: z.number(),
+  }),
+)
+
+export const start = operation({
+  name: 'instance.start',
+  summary: 'Register a process with the fleet.',
+  effect: 'write',
+  class: 'client',
+  input: () => z.strictObject({ id: id(), ...identity() }),
+  output: instanceView,
+  needs: (input) => ({ known: { select: 'instances', ids: [input.id] } as const }),
+  decide({ known: [known] }, input, context) {
+    if (known) return { changes: [], result: requireSame(known, input) }
+    const named = { agent: context.agent, registeredBy: null, seenAt: context.now }
+    const after = startInstance(input, named, context.wall)
+    return {
+      changes: [
+        { table: 'instance', before: null, after, event: { kind: 'instance.started', agent: context.agent } },
+      ],
+      result: after,
+    }
+  },
+})
+
+/** One process may have joined for many agents. */
+const maxKnown = 500
+
+export const join = operation({
+  name: 'instance.join',
+  summary: 'Find or register the process that a claim names.',
+  effect: 'write',
+  class: 'client',
+  freshIds: () => 1,
+  input: () => z.strictObject(identity()),
+  output: instanceView,
+  needs: ({ bootId, hostName, pidNamespace, pid }) => ({
+    running: {
+      select: 'machineInstances',
+      machine: { bootId, hostName, pidNamespace },
+      pid,
+      otherBoots: false,
+      after: null,
+      limit: maxKnown,
+    } as const,
+  }),
+  decide({ running: { rows } }, input, context) {
+    const known = rows.find((each) => each.agent === context.agent && isSameProcess(each, input))
+    if (known) return { changes: [], result: known }
+    // It does not beat: nobody may take its silence for an end.
+    const named = { agent: context.agent, registeredBy: null, seenAt: null }
+    const after = startInstance({ id: context.ids[0] as string, ...input }, named, context.wall)
+    const event = { kind: 'instance.started', agent: context.agent } as const
+    return { changes: [{ table: 'instance', before: null, after, event }], result: after }
+  },
+})
+/** Joining twice is joining once; ids are never used by two. */
+function requireSame(known: Instance, process: ProcessIdentity): Instance {
+  if (known.endedAt === null && isSameProcess(known, process)) return known
+  throw new HoldfastError('DUPLICATE', {
+    what: `instance ${known.id} is another process (${known.pid} on ${known.hostName})`,
+    next: 'join under a new id',
+    facts: { id: known.id },
+  })
+}
+
+export const beat = operation({
+  name: 'instance.beat',
+  summary: 'Record that a process is alive and when it last swept.',
+  effect: 'write',
+  class: 'client',
+  isUrgent: true,
+  input: () => z.strictObject({ id: id(), sweptAt: fields.wallTime.nullable() }),
+  output: () => z.boolean(),
+  needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } as const }),
+  decide({ found }, input, context) {
+    const [instance] = found
+    if (!instance) return { changes: [], result: false }
+    const after = { ...instance, beatAt: context.wall, seenAt: context.now, sweptAt: input.sweptAt }
+    return { changes: [{ table: 'instance', before: instance, after }], result: instance.endedAt === null }
+  },
+})
+
+export const list = operation({
+  name: 'instance.list',
+  summary: 'List running processes that this machine can judge.',
+  effect: 'read',
+  class: 'internal',
+  input: () => {
+    const { bootId, hostName, pidNamespace } = identity()
+    return z.strictObject({
+      machine: z.strictObject({ bootId, hostName, pidNamespace }),
+      otherBoots: z.boolean().describe('Include those from before this machine restarted.'),
+      limit: fields.limit,
+      after: fields.after,
+    })
+  },
+  output: () => {
+    const awakeAt = z
+      .number()
+      .nullable()
+      .describe('For another boot: awake time of its machine at its last beat or renewal.')
+    return z.object({
+      instances: z.array(instanceView().extend({ awakeAt })),
+      next: z.string().nullable(),
+    })
+  },
+  needs: ({ machine, otherBoots, limit, after }) => ({
+    page: {
+      select: 'machineInstances',
+      machine,
+      pid: null,
+      otherBoots,
+      after: after ?? null,
+      limit: limit ?? 100,
+    } as const,
+  }),
+  decide({ page: { rows, next } }, { machine }) {
+    const others = rows.filter(({ bootId }) => bootId !== machine.bootId).map(({ id }) => id)
+    const result = (times: readonly { instance: string; awakeAt: number }[]) => {
+      const known = new Map(times.map(({ instance, awakeAt }) => [instance, awakeAt]))
+      return { instances: rows.map((each) => ({ ...each, awakeAt: known.get(each.id) ?? null })), next }
+    }
+    if (others.length === 0) return { changes: [], result: result([]) }
+    return ask({ times: { select: 'awakeTimes', instances: others } as const }, ({ times }) => ({
+      changes: [],
+      result: result(times),
+    }))
+  },
+})
+
+const maxEnded = 100
+
+export const listEndedHolders = operation({
+  name: 'instance.listEndedHolders',
+  summary: 'List ended processes that still hold something.',
+  effect: 'read',
+  class: 'internal',
+  input: () => z.strictObject({}),
+  output: () => z.array(instanceView()),
+  needs: () => ({ ended: { select: 'endedHolders', limit: maxEnded } as const }),
+  decide: ({ ended }) => ({ changes: [], result: [...ended] }),
+})
+
+const maxSilent = 500
+
+export const listSilent = operation({
+  name: 'instance.listSilent',
+  summary: 'List running processes that have missed their beats for 10 minutes.',
+  effect: 'read',
+  class: 'internal',
+  input: () => z.strictObject({}),
+  output: () => z.array(instanceView()),
+  needs: () => ({
+    silent: { select: 'silentInstances', silentMs: silentAfterMs, limit: maxSilent } as const,
+  }),
+  decide: ({ silent }) => ({ changes: [], result: [...silent] }),
+})
+
+export const endSilent = operation({
+  name: 'instance.endSilent',
+  summary: 'End processes that have been silent for 10 minutes and hold nothing. Live ones join again.',
+  effect: 'write',
+  class: 'internal',
+  input: () => z.strictObject({ ids: z.array(id()).max(maxSilent), healer: healer().optional() }),
+  output: () => z.number(),
+  needs: ({ ids }) => ({
+    found: { select: 'instances', ids } as const,
+    held: { select: 'heldByInstances', instances: ids } as const,
+  }),
+  decide({ found, held }, input, { agent, now, wall, isDoubtful }) {
+    const silent = isDoubtful ? [] : found.filter((instance) => isSilent(instance, now))
+    const changes = endableInstances(silent, held, []).map((before): Change => {
+      const evidence = `no beat for ${now - (before.seenAt ?? now)} ms, and it holds nothing`
+      const event = { kind: 'instance.ended', agent, detail: { evidence } } as const
+      return { table: 'instance', before, after: endInstance(before, evidence, wall), event }
+    })
+    return { changes: signedBy(input.healer, changes), result: changes.length }
+  },
+})

@@ -1,0 +1,240 @@
+/** The audit, in order: what changed, when, by whom, under which token. */
+
+import { createHash } from 'node:crypto'
+import * as z from 'zod'
+import {
+  eventKinds,
+  foldEvent,
+  type Image,
+  replicaKey,
+  type StoredEvent,
+  subjects,
+} from '../../domain/event.ts'
+import { decideSealable, isAnyOld } from '../../domain/sealing.ts'
+import type { Change, Checkpoint, ImageRow } from '../../engines/engine.ts'
+import { InvalidError, NotFoundError } from '../../errors.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { ask, type OutputOf, operation } from '../operation.ts'
+import { beforeOf, isPast, past } from '../recovery/horizon.ts'
+
+const eventView = lazily(() =>
+  z.object({
+    seq: z.number(),
+    at: z.number(),
+    kind: z.enum(eventKinds),
+    subject: z.enum(subjects),
+    id: z.string(),
+    queue: z.string().nullable(),
+    version: z.number().nullable(),
+    agent: z.string().nullable(),
+    token: z.number().nullable(),
+    change: z.record(z.string(), z.unknown()).nullable(),
+    detail: z.record(z.string(), z.unknown()).nullable(),
+  }),
+)
+/** One record of the audit. */
+export type EventView = OutputOf<typeof eventView>
+
+/** Events in order, and the number to go on from: as `since`, or with `newest` as `before`. Null: there are no more. */
+export interface EventPage {
+  readonly events: EventView[]
+  readonly next: number | null
+}
+
+/** Events that one read looks through for those of one kind of thing: some milliseconds. */
+const maxWalked = 10_000
+
+export const list = operation({
+  name: 'events.list',
+  summary:
+    'Events after a sequence number, or the newest ones, of everything, of one kind of thing or of one thing.',
+  effect: 'read',
+  input: () =>
+    z.strictObject({
+      since: z
+        .int()
+        .min(0)
+        .optional()
+        .describe('Only events after this sequence number; 0 = from the oldest that is kept.'),
+      before: z.int().min(0).optional().describe('Only events before this sequence number.'),
+      subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
+      id: fields.text(300).optional().describe('Only events of the thing with this id; needs its kind.'),
+      newest: z.boolean().optional().describe('The newest ones, still oldest first.'),
+      limit: z
+        .int()
+        .min(0)
+        .max(fields.maxPage)
+        .optional()
+        .describe(`How many at most, up to ${fields.maxPage}; default 100.`),
+    }),
+  output: () => z.object({ events: z.array(eventView()), next: z.number().nullable() }),
+  needs({ since = 0, before, subject, id, newest = false, limit = 100 }) {
+    const isKind = subject !== undefined && id === undefined
+    const of = subject === undefined || id === undefined ? null : { subject, id }
+    return {
+      page: isKind ? null : ({ select: 'events', since, before, limit, of, newest } as const),
+      found: isKind
+        ? ({
+            select: 'eventsAbout',
+            subject,
+            since,
+            before: before ?? null,
+            limit,
+            newest,
+            window: maxWalked,
+          } as const)
+        : null,
+      // Read after the events: what is removed in between is noticed.
+      checkpoint: { select: 'checkpoint' } as const,
+    }
+  },
+  decide({ page, found, checkpoint }, { since = 0, subject, id, newest = false, limit = 100 }) {
+    if (id !== undefined && subject === undefined) throw idAlone(id)
+    if (checkpoint !== null && since > 0 && since < checkpoint.seq) throw removedEvents(since, checkpoint.seq)
+    const events = (page ?? found?.events ?? []) as EventView[]
+    const last = newest ? events[0] : events.at(-1)
+    const beyond = events.length === limit ? (last?.seq ?? null) : null
+    return { changes: [], result: { events, next: found === null ? beyond : found.next } }
+  },
+})
+
+/** Ids are unique among things of one kind only. */
+function idAlone(id: string): InvalidError {
+  return new InvalidError({
+    what: `id "${id}" is given without the kind of thing it belongs to`,
+    next: `give \`subject\` too: one of ${subjects.join(', ')}`,
+  })
+}
+
+/** Whoever has seen some events must not go on behind a gap without knowing. */
+function removedEvents(since: number, checkpoint: number): NotFoundError {
+  return new NotFoundError({
+    what: `the events after ${since} are no longer kept: those up to ${checkpoint} were removed`,
+    next: `begin with what the removed ones left behind (\`holdfast events images\`) and go on after ${checkpoint}`,
+    facts: { since, checkpoint },
+  })
+}
+
+type ImageKey = Pick<ImageRow, 'subject' | 'id'>
+
+/** Events one transaction seals: keeps it under 20 ms. */
+const maxSealed = 200
+
+export const seal = operation({
+  name: 'events.seal',
+  summary:
+    'Remove the oldest events, up to a sequence number and older than an age; a replay then starts from images.',
+  effect: 'admin',
+  class: 'internal',
+  input: () =>
+    z.strictObject({
+      past: past(),
+      through: z.int().min(0).optional(),
+      dryRun: z.boolean().optional(),
+    }),
+  output: () => z.object({ removed: z.number(), through: z.number(), more: z.boolean() }),
+  needs: () => ({
+    // One more than is taken: the newest event always stays, so that the sequence goes on from it.
+    events: {
+      select: 'events',
+      since: 0,
+      limit: maxSealed + 1,
+      of: null,
+      newest: false,
+    } as const,
+    checkpoint: { select: 'checkpoint' } as const,
+  }),
+  decide({ events, checkpoint }, { past, through = Number.MAX_SAFE_INTEGER, dryRun }, context) {
+    const oldest = events.slice(0, Math.min(events.length - 1, maxSealed)).filter(({ seq }) => seq <= through)
+    const dates = { latestAt: checkpoint?.at ?? 0, before: beforeOf(past), wall: context.wall }
+    const { count, end } = decideSealable(events, dates)
+    const range = end === 'undated' ? oldest : oldest.slice(0, count)
+    const last = range.at(-1)
+    const nothing = { changes: [], result: { removed: 0, through: checkpoint?.seq ?? 0, more: false } }
+    if (!last || !isPast(past, context)) return nothing
+    const needs = {
+      images: dryRun ? null : ({ select: 'images', keys: keysOf(range) } as const),
+      samples: end === 'undated' ? ({ select: 'eventSamples', after: last.seq } as const) : null,
+    }
+    return ask(needs, ({ images, samples }) => {
+      if (samples !== null && !isAnyOld(samples, dates)) return nothing
+      const more = end !== 'young' && events.length > maxSealed
+      const result = { removed: range.length, through: last.seq, more }
+      if (images === null) return { changes: [], result }
+      const next = {
+        name: 'events',
+        seq: last.seq,
+        at: decideSealable(range, dates).latestAt,
+        digest: chainedDigest(checkpoint, range),
+        version: (checkpoint?.version ?? 0) + 1,
+      } as const
+      const changes: Change[] = [
+        { table: 'sealedEvents', before: { through: last.seq, count: range.length }, after: null },
+        { table: 'checkpoint', before: checkpoint, after: next },
+        ...foldedImages(images, range),
+      ]
+      return { changes, result }
+    })
+  },
+})
+
+function keysOf(events: readonly StoredEvent[]): ImageKey[] {
+  return [
+    ...new Map(events.map((event) => [replicaKey(event), { subject: event.subject, id: event.id }])).values(),
+  ]
+}
+
+function chainedDigest(checkpoint: Checkpoint | null, range: readonly StoredEvent[]): string {
+  return createHash('sha256')
+    .update(checkpoint?.digest ?? '')
+    .update(JSON.stringify(range))
+    .digest('hex')
+}
+
+function foldedImages(images: readonly ImageRow[], range: readonly StoredEvent[]): Change[] {
+  const before = new Map(images.map((row) => [replicaKey(row), row]))
+  const after = new Map<string, Image | null>(images.map((row) => [replicaKey(row), row.image]))
+  for (const event of range)
+    after.set(replicaKey(event), foldEvent(after.get(replicaKey(event)) ?? null, event))
+  return keysOf(range).flatMap((key): Change[] => {
+    const image = after.get(replicaKey(key)) ?? null
+    const old = before.get(replicaKey(key)) ?? null
+    if (old === null && image === null) return []
+    return [{ table: 'image', before: old, after: image === null ? null : { ...key, image } }]
+  })
+}
+
+export const images = operation({
+  name: 'events.images',
+  summary: 'List the state at which the kept events begin; a replay starts from it.',
+  effect: 'read',
+  input: () =>
+    z.strictObject({
+      after: z
+        .strictObject({ subject: fields.text(100), id: fields.text(300) })
+        .optional()
+        .describe('The last one of the previous page.'),
+      limit: fields.limit,
+    }),
+  output: () =>
+    z.object({
+      seq: z.number(),
+      digest: z.string().nullable(),
+      images: z.array(
+        z.object({ subject: z.string(), id: z.string(), image: z.record(z.string(), z.unknown()) }),
+      ),
+    }),
+  needs: ({ after, limit }) => ({
+    checkpoint: { select: 'checkpoint' } as const,
+    images: { select: 'imagePage', after: after ?? null, limit: limit ?? 100 } as const,
+  }),
+  decide: ({ checkpoint, images }) => ({
+    changes: [],
+    result: {
+      seq: checkpoint?.seq ?? 0,
+      digest: checkpoint?.digest ?? null,
+      images: images.map((row) => ({ ...row, image: { ...row.image } })),
+    },
+  }),
+})

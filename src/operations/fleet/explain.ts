@@ -1,0 +1,372 @@
+/** Finding what a word means, and explaining why it is as it is. */
+import * as z from 'zod'
+import { suspectAgents } from '../../domain/crash-pattern.ts'
+import type { StoredEvent } from '../../domain/event.ts'
+import type { Explanation } from '../../domain/explain.ts'
+import { explainAgent, explainQueue } from '../../domain/explain-fleet.ts'
+import { explainItem, type ItemFacts } from '../../domain/explain-item.ts'
+import { explainLock, explainRun } from '../../domain/explain-lock.ts'
+import { explainMessage } from '../../domain/explain-message.ts'
+import {
+  describeHolding,
+  type Holding,
+  isLost,
+  type Judged,
+  judgeProcess,
+  runningHosts,
+} from '../../domain/holding.ts'
+import type { Instance } from '../../domain/instance.ts'
+import type { Item } from '../../domain/item.ts'
+import type { Lock } from '../../domain/lock.ts'
+import { type LockLine, maxWaiters } from '../../domain/lock-line.ts'
+import type { Message } from '../../domain/message.ts'
+import { maxNameLength } from '../../domain/name.ts'
+import type { Progress } from '../../domain/progress.ts'
+import { processingLockName } from '../../domain/queue.ts'
+import { readWords, taskQueue } from '../../domain/task.ts'
+import type { Context, DefinedQueue } from '../../engines/engine.ts'
+import { NotFoundError } from '../../errors.ts'
+import { lazily } from '../../lazily.ts'
+import { text } from '../fields.ts'
+import { lockRef } from '../lease/lease.ts'
+import { crashNeeds, maxRunning } from '../lease/watch.ts'
+import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { asFreed, closedBlockers, workflowOf } from '../subject.ts'
+import { glancesOf, heldNeeds, heldThings, holdingView, judged, queueRows, titleOf } from './fleet.ts'
+
+export const kinds = ['item', 'lock', 'message', 'run', 'agent', 'queue'] as const
+type Kind = (typeof kinds)[number]
+
+const foundView = lazily(() =>
+  z.object({
+    kind: z.enum(kinds),
+    id: z.string(),
+    queue: z.string().nullable(),
+    title: z.string(),
+  }),
+)
+type Found = OutputOf<typeof foundView>
+
+/** Queues in which a key may mean an item. */
+const maxKeyed = 1000
+const messagePattern = /^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/
+/** Fewer characters are the beginning of nearly everything. */
+const prefixMin = 4
+const maxHistory = 10
+
+export const find = operation({
+  name: 'fleet.find',
+  summary: 'Find what a word refers to: an item, task, lock, message, run, agent or queue.',
+  effect: 'read',
+  input: () =>
+    z.strictObject({
+      ref: text(300).min(1).describe('An id, a key or a name.'),
+    }),
+  output: () => z.object({ found: z.array(foundView()) }),
+  needs: ({ ref }) => ({
+    item: { select: 'item', queue: null, ref } as const,
+    lock: { select: 'lock', name: ref } as const,
+    messages:
+      messagePattern.test(ref) && ref.length >= prefixMin
+        ? ({ select: 'messageByRef', ref: ref.replace(/\.\d+$/, '') } as const)
+        : null,
+    runs: { select: 'progressOf', runs: [ref] } as const,
+    running: { select: 'runningInstances', limit: maxRunning } as const,
+    queue: { select: 'queue', name: ref } as const,
+    keyed:
+      ref.length <= maxNameLength ? ({ select: 'itemsByKey', key: ref, limit: maxKeyed } as const) : null,
+  }),
+  decide(rows, { ref }) {
+    const isQueue = rows.queue !== null
+    const isRunning = rows.running.some(({ agent }) => agent === ref)
+    const isKnown = isQueue || isRunning || rows.item !== null || rows.lock.length + rows.runs.length > 0
+    // Everything held is much to look through: only for a word that means nothing else.
+    const held = isKnown
+      ? nobody
+      : { items: heldNeeds.items, locks: heldNeeds.locks, losses: crashNeeds.losses }
+    return ask(held, (more) => {
+      const items = [rows.item, ...(rows.keyed ?? [])].filter((item) => item !== null)
+      const unique = [...new Map(items.map((item) => [item.id, item])).values()]
+      const holders = [
+        ...(more.items ?? []).map(({ item }) => item),
+        ...(more.locks ?? []),
+        ...(more.losses ?? []),
+      ]
+      const isAgent = isRunning || holders.some(({ agent }) => agent === ref)
+      const found: Found[] = [
+        ...unique.map((item) => thing('item', item.id, titleOf(item), item.queue)),
+        ...(rows.lock.length > 0 ? [thing('lock', ref, ref)] : []),
+        ...(rows.messages ?? []).map(({ id, type }) => thing('message', id, type)),
+        ...rows.runs.map(({ run }) => thing('run', run, run)),
+        ...(isAgent ? [thing('agent', ref, ref)] : []),
+        ...(isQueue ? [thing('queue', ref, ref)] : []),
+      ]
+      return { changes: [], result: { found } }
+    })
+  },
+})
+
+const nobody = { items: null, locks: null, losses: null } as const
+
+function thing(kind: Kind, id: string, title: string, queue: string | null = null): Found {
+  return { kind, id, queue, title }
+}
+
+const explanationView = lazily(() =>
+  z.object({
+    kind: z.enum(kinds),
+    id: z.string(),
+    queue: z.string().nullable(),
+    title: z.string(),
+    verdict: z.enum(['ready', 'held', 'waiting', 'stuck', 'free', 'closed', 'gone']),
+    why: z.string(),
+    holder: holdingView().nullable(),
+    evidence: z.array(z.string()),
+    next: z.array(z.object({ what: z.string(), inMs: z.number().nullable() })),
+    can: z.array(
+      z.object({
+        operation: z.string(),
+        input: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+        because: z.string(),
+      }),
+    ),
+    history: z.array(
+      z.object({
+        seq: z.number(),
+        at: z.number(),
+        kind: z.string(),
+        agent: z.string().nullable(),
+        detail: z.record(z.string(), z.unknown()).nullable(),
+      }),
+    ),
+  }),
+)
+/** Why something is as it is. */
+export type FleetExplanation = OutputOf<typeof explanationView>
+
+const input = lazily(() =>
+  z.strictObject({
+    kind: z.enum(kinds).describe('What kind of thing it is.'),
+    id: text(300).min(1).describe('Its id, or its name.'),
+    judged: judged(),
+  }),
+)
+
+const historyOf = (subject: 'item' | 'lock' | 'message' | 'progress' | 'queue', id: string) =>
+  ({ select: 'events', since: 0, limit: maxHistory, of: { subject, id }, newest: true }) as const
+
+export const explain = operation({
+  name: 'fleet.explain',
+  summary:
+    'Why something is waiting, held or stuck: evidence, what happens when, history, what may safely be done.',
+  effect: 'read',
+  input,
+  facts: ['judged'],
+  output: explanationView,
+  needs: ({ kind, id }) => ({
+    item: kind === 'item' ? ({ select: 'item', queue: null, ref: id } as const) : null,
+    closed: kind === 'item' ? closedBlockers : null,
+    line:
+      kind === 'lock' ? ({ select: 'lockLine', name: id, waiter: null, limit: maxWaiters } as const) : null,
+    message: kind === 'message' ? ({ select: 'messagesById', ids: [id] } as const) : null,
+    run: kind === 'run' ? ({ select: 'progressOf', runs: [id] } as const) : null,
+    defined: kind === 'queue' ? ({ select: 'queue', name: id } as const) : null,
+    running: { select: 'runningInstances', limit: maxRunning } as const,
+  }),
+  decide(rows, asked, context): Step<FleetExplanation> {
+    const of = { ...asked, context, processes: { instances: rows.running, judged: asked.judged } }
+    switch (asked.kind) {
+      case 'item':
+        return itemStep(required(rows.item, asked), rows.closed ?? [], of)
+      case 'lock':
+        return lockStep(rows.line as NonNullable<typeof rows.line>, of)
+      case 'message':
+        return messageStep(required(rows.message?.[0], asked), of)
+      case 'run':
+        return runStep(required(rows.run?.[0], asked), of)
+      case 'queue':
+        return queueStep(required(rows.defined, asked), of)
+      case 'agent':
+        return agentStep(rows.running, of)
+    }
+  },
+})
+
+interface Asked {
+  readonly kind: Kind
+  readonly id: string
+  readonly judged: readonly Judged[]
+  readonly context: Context
+  readonly processes: Parameters<typeof describeHolding>[1]
+}
+
+function required<Row>(row: Row | null | undefined, { kind, id }: { kind: Kind; id: string }): Row {
+  if (row) return row
+  throw new NotFoundError({
+    what: `there is no ${kind} "${id}"`,
+    next: 'look for it with `fleet.find`; finished things are removed after their retention',
+    facts: { kind, id },
+  })
+}
+
+function tell(
+  { kind, id }: Asked,
+  explained: Explanation,
+  rest: { title?: string; queue?: string | null; history?: readonly StoredEvent[] },
+): { changes: []; result: FleetExplanation } {
+  const { history = [], title = id, queue = null } = rest
+  return {
+    changes: [],
+    result: {
+      kind,
+      id,
+      queue,
+      title,
+      verdict: explained.verdict,
+      why: explained.why,
+      holder: explained.holder,
+      evidence: [...explained.evidence],
+      next: [...explained.next],
+      can: explained.can.map((act) => ({ ...act, input: { ...act.input } })),
+      history: history.map(({ seq, at, kind: happened, agent, detail }) => ({
+        seq,
+        at,
+        kind: happened,
+        agent,
+        detail: detail === null ? null : { ...detail },
+      })),
+    },
+  }
+}
+
+function itemStep(found: Item, closed: readonly string[], of: Asked): Step<FleetExplanation> {
+  const { context, processes } = of
+  const needs = {
+    defined: { select: 'queue', name: found.queue } as const,
+    blockers: { select: 'itemsById', ids: found.waitingFor } as const,
+    locks: { select: 'lock', name: processingLockName(found.queue) } as const,
+    line: {
+      select: 'line',
+      queue: found.queue,
+      priority: found.priority,
+      addedAt: found.addedAt,
+      id: found.id,
+      limit: 100_000,
+    } as const,
+    history: historyOf('item', found.id),
+    instances: { select: 'instances', ids: found.instance === null ? [] : [found.instance] } as const,
+  }
+  return ask(needs, ({ defined, blockers, locks, line, history, instances }) => {
+    const known = { ...processes, instances: [...instances, ...processes.instances] }
+    const { queue } = required(defined, { kind: 'queue', id: found.queue })
+    const item = asFreed(found, defined, closed)
+    const explained = explainItem({
+      item,
+      queue,
+      workflow: workflowOf(defined as DefinedQueue),
+      holder: item.phase === 'held' ? describeHolding(item, known, context.now) : null,
+      blockers,
+      position: item.phase === 'ready' ? line.ahead + 1 : null,
+      lockHolders: liveHolders(locks, of),
+      host: hostOf(item, of),
+      wall: context.wall,
+    })
+    return tell(of, explained, { title: titleOf(item), queue: item.queue, history })
+  })
+}
+
+function hostOf(item: Item, { processes }: Asked): ItemFacts['host'] {
+  const name = item.queue === taskQueue ? readWords({ ...item, payload: null }).host : null
+  return name === null ? null : { name, isRunning: runningHosts(processes).has(name) }
+}
+
+/** Of a queue's processing lock, soonest expiry first. */
+function liveHolders(locks: readonly Lock[], { processes, context }: Asked): Holding[] {
+  return locks
+    .map((lock) => describeHolding(lock, processes, context.now))
+    .filter((holder) => !isLost(holder))
+    .sort((left, right) => left.remainingMs - right.remainingMs)
+}
+
+function lockStep({ locks, waiting }: LockLine, of: Asked): Step<FleetExplanation> {
+  const ids = locks.flatMap(({ instance }) => instance ?? [])
+  const needs = {
+    instances: { select: 'instances', ids } as const,
+    // Slots of one name are told apart by number; the first tells the most.
+    history: historyOf('lock', lockRef(locks[0] ?? { name: of.id, slot: 0 })),
+  }
+  return ask(needs, ({ instances, history }) => {
+    const known = { ...of.processes, instances: [...instances, ...of.processes.instances] }
+    const slots = locks
+      .map((lock) => ({ lock, holder: describeHolding(lock, known, of.context.now) }))
+      .sort((left, right) => left.holder.remainingMs - right.holder.remainingMs)
+    return tell(of, explainLock({ name: of.id, slots, waiting }), { history })
+  })
+}
+
+function messageStep(message: Message, of: Asked): Step<FleetExplanation> {
+  const needs = {
+    deliveries: { select: 'deliveriesOf', messages: [message.id] } as const,
+    history: historyOf('message', message.id),
+  }
+  return ask(needs, ({ deliveries, history }) => {
+    const explained = explainMessage({ message, deliveries }, of.context.now)
+    return tell(of, explained, { title: `${message.type} from ${message.sender}`, history })
+  })
+}
+
+function runStep(run: Progress, of: Asked): Step<FleetExplanation> {
+  const needs = {
+    locks: { select: 'lock', name: run.lock } as const,
+    history: historyOf('progress', run.run),
+  }
+  return ask(needs, ({ locks, history }) => {
+    const lock = locks.find(({ token, delayedSince }) => token === run.token && delayedSince === null)
+    const holder = lock ? describeHolding(lock, of.processes, of.context.now) : null
+    return tell(of, explainRun(run, holder), { history })
+  })
+}
+
+function queueStep(defined: DefinedQueue, of: Asked): Step<FleetExplanation> {
+  const { queue } = defined
+  const needs = {
+    ...glancesOf([defined]),
+    items: heldNeeds.items,
+    locks: { select: 'lock', name: processingLockName(queue.name) } as const,
+    history: historyOf('queue', queue.name),
+  }
+  return ask(needs, ({ glances, items, locks, history }) => {
+    const [counted] = queueRows({ queues: { queues: [defined] }, items }, glances, of.context)
+    const { ready, waiting, held, quarantined, oldestReadyMs } = required(counted, of)
+    const explained = explainQueue({
+      queue,
+      ready,
+      waiting,
+      held,
+      quarantined,
+      oldestReadyMs,
+      lockHolders: liveHolders(locks, of),
+    })
+    return tell(of, explained, { history })
+  })
+}
+
+function agentStep(running: readonly Instance[], of: Asked): Step<FleetExplanation> {
+  return ask({ ...heldNeeds, ...crashNeeds }, (rows) => {
+    const held = heldThings(rows, of.processes, of.context.now).filter(({ holder }) => holder.agent === of.id)
+    const processes = running.filter(({ agent }) => agent === of.id)
+    const explained = explainAgent({
+      processes: processes.map(({ id, pid, hostName }) => ({
+        instance: id,
+        pid,
+        hostName,
+        ...judgeProcess(id, of.processes),
+      })),
+      holds: held.length,
+      lapsed: held.filter(({ holder }) => isLost(holder)).length,
+      crashes: rows.losses.filter(({ agent }) => agent === of.id).length,
+      isSuspect: suspectAgents(rows.ends).includes(of.id),
+    })
+    return tell(of, explained, {})
+  })
+}

@@ -1,0 +1,137 @@
+/** Leases a process knows it has, by id and token: renewing them, and how they ended. */
+import * as z from 'zod'
+import { eventKinds } from '../../domain/event.ts'
+import { endByHolder } from '../../domain/grant-end.ts'
+import type { Item } from '../../domain/item.ts'
+import { isHolder, renew as renewLease } from '../../domain/lease.ts'
+import type { Lock } from '../../domain/lock.ts'
+import { isOver, reservationPrefix } from '../../domain/reservation.ts'
+import type { Change } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { type OutputOf, operation } from '../operation.ts'
+
+export const maxRenewals = 200
+
+const lease = lazily(() =>
+  z.strictObject({
+    kind: z.enum(['item', 'lock']),
+    id: fields.text(300),
+    token: z.int().nonnegative(),
+  }),
+)
+export type LeaseRef = OutputOf<typeof lease>
+
+const input = lazily(() => z.strictObject({ leases: z.array(lease()).max(maxRenewals) }))
+
+/** The length its holder counts on: somebody may have renewed the lease by hand for another one. */
+const renewal = lazily(() => lease().extend({ leaseMs: fields.leaseMs }))
+
+/** A lock's slot as one word. */
+export function lockRef(lock: { name: string; slot: number }): string {
+  return `${lock.name}#${lock.slot}`
+}
+
+export function lockNameOf(ref: string): string {
+  return ref.slice(0, ref.lastIndexOf('#'))
+}
+
+export function isReservation({ kind, id }: LeaseRef): boolean {
+  return kind === 'lock' && id.startsWith(reservationPrefix)
+}
+
+export const leaseNeeds = (leases: readonly LeaseRef[]) => ({
+  items: {
+    select: 'itemsById',
+    ids: leases.filter(({ kind }) => kind === 'item').map(({ id }) => id),
+  } as const,
+  locks: {
+    select: 'locksByRef',
+    refs: leases.filter(({ kind }) => kind === 'lock').map(({ id }) => id),
+  } as const,
+})
+
+export const renew = operation({
+  name: 'lease.renew',
+  summary: 'Renew leases by id and token, and report which are lost.',
+  effect: 'write',
+  class: 'client',
+  isUrgent: true,
+  input: () => z.strictObject({ leases: z.array(renewal()).max(maxRenewals) }),
+  output: () => z.object({ lost: z.array(lease()) }),
+  needs: ({ leases }) => leaseNeeds(leases),
+  decide({ items, locks }, { leases }, { agent, now }) {
+    const changes: Change[] = []
+    const lost: LeaseRef[] = []
+    const itemById = new Map(items.map((item) => [item.id, item]))
+    const lockById = new Map(locks.map((lock) => [lockRef(lock), lock]))
+    for (const each of leases) {
+      const item = each.kind === 'item' ? itemById.get(each.id) : undefined
+      const lock = each.kind === 'lock' ? lockById.get(each.id) : undefined
+      const claimant = { agent, token: each.token }
+      if (item?.phase === 'held' && isHolder(item, claimant))
+        changes.push({ table: 'item', before: item, after: renewLease(item, now, each.leaseMs) })
+      else if (lock && isHolder(lock, claimant) && !isOver(lock, now))
+        changes.push({ table: 'lock', before: lock, after: renewLease(lock, now, each.leaseMs) })
+      else lost.push({ kind: each.kind, id: each.id, token: each.token })
+    }
+    return { changes, result: { lost } }
+  },
+})
+
+export const check = operation({
+  name: 'lease.check',
+  summary: 'Report which of these leases are lost. Changes nothing.',
+  effect: 'read',
+  class: 'client',
+  isUrgent: true,
+  input,
+  output: () => z.object({ lost: z.array(lease()) }),
+  needs: ({ leases }) => leaseNeeds(leases),
+  decide: (rows, { leases }, { now }) => ({
+    changes: [],
+    result: { lost: [...lostLeases(rows, leases, now)] },
+  }),
+})
+
+/** More than happens to one thing in the second after which a process learns that it holds it no longer. */
+const endingWindow = 100
+
+export const ending = operation({
+  name: 'lease.ending',
+  summary: 'Say how the holder ended a lease; null when it was taken away or still runs.',
+  effect: 'read',
+  class: 'client',
+  input: lease,
+  output: () => z.object({ kind: z.enum(eventKinds), state: z.string().nullable() }).nullable(),
+  needs: ({ kind, id }) => ({
+    events: {
+      select: 'events',
+      since: 0,
+      limit: endingWindow,
+      of: { subject: kind, id },
+      newest: true,
+    } as const,
+  }),
+  decide({ events }, { token }, { agent }) {
+    const end = endByHolder(events, { agent, token })
+    const state = end?.change?.state
+    return {
+      changes: [],
+      result: end && { kind: end.kind, state: typeof state === 'string' ? state : null },
+    }
+  },
+})
+
+/** Those that ended, or were granted anew. */
+export function lostLeases(
+  { items, locks }: { items: readonly Item[]; locks: readonly Lock[] },
+  leases: readonly LeaseRef[],
+  now: number,
+): readonly LeaseRef[] {
+  const current = new Set([
+    ...items.filter((item) => item.phase === 'held').map((item) => `item ${item.id} ${item.token}`),
+    ...locks.filter((lock) => !isOver(lock, now)).map((lock) => `lock ${lockRef(lock)} ${lock.token}`),
+  ])
+  return leases.filter(({ kind, id, token }) => !current.has(`${kind} ${id} ${token}`))
+}

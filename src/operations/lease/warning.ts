@@ -1,0 +1,86 @@
+/**
+ * Warning holders in time: an event they can hear of, once for each grant. Bound leases come here only when nobody
+ * renewed them. Who is to be warned is looked up in a read, which holds nobody up; only that is written, each row
+ * looked at again.
+ */
+import * as z from 'zod'
+import { type LeaseColumns, leaseStatus } from '../../domain/lease.ts'
+import type { Context, Loaded, Remark } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { type OutputOf, operation } from '../operation.ts'
+import { lockRef } from './lease.ts'
+
+/** Leases of a kind one look finds. */
+export const maxNear = 1000
+/** Leases one transaction tells of: keeps it under 20 ms. */
+export const maxWarnings = 100
+
+const leaseRef = lazily(() =>
+  z.strictObject({
+    kind: z.enum(['item', 'lock', 'delivery']),
+    id: fields.text(300),
+    token: z.int().nonnegative(),
+  }),
+)
+/** A lease near its end. */
+export type NearLease = OutputOf<typeof leaseRef>
+
+export const listNear = operation({
+  name: 'lease.listNear',
+  summary: 'List leases close to expiry whose holders have not been warned.',
+  effect: 'read',
+  class: 'internal',
+  input: () => z.strictObject({}),
+  output: () => z.array(leaseRef()),
+  needs: () => nearNeeds(null),
+  decide: (rows, _input, { now }) => ({
+    changes: [],
+    result: nearLeases(rows, now).map(({ kind, id, row }) => ({ kind, id, token: row.token })),
+  }),
+})
+
+export const warnNear = operation({
+  name: 'lease.warnNear',
+  summary: 'Warn holders whose lease is close to expiry, once per grant.',
+  effect: 'write',
+  class: 'internal',
+  input: () => z.strictObject({ leases: z.array(leaseRef()).max(maxWarnings) }),
+  output: () => z.number(),
+  needs: ({ leases }) => nearNeeds(leases),
+  decide(rows, _input, context) {
+    const remarks = nearLeases(rows, context.now).map((near) => warning(near, context))
+    return { changes: [], remarks, result: remarks.length }
+  },
+})
+
+/** Null: all of them. */
+function nearNeeds(leases: readonly NearLease[] | null) {
+  const of = (wanted: NearLease['kind']) =>
+    leases === null ? null : leases.filter(({ kind }) => kind === wanted).map(({ id }) => id)
+  return {
+    items: { select: 'nearItems', ids: of('item'), limit: maxNear } as const,
+    locks: { select: 'nearLocks', ids: of('lock'), limit: maxNear } as const,
+    deliveries: { select: 'nearDeliveries', ids: of('delivery'), limit: maxNear } as const,
+  }
+}
+
+interface Near extends Pick<NearLease, 'kind' | 'id'> {
+  readonly queue: string | null
+  readonly row: LeaseColumns
+}
+
+function nearLeases(rows: Loaded<ReturnType<typeof nearNeeds>>, now: number): Near[] {
+  const all: Near[] = [
+    ...rows.items.map((row) => ({ kind: 'item' as const, id: row.id, queue: row.queue, row })),
+    ...rows.locks.map((row) => ({ kind: 'lock' as const, id: lockRef(row), queue: null, row })),
+    ...rows.deliveries.map((row) => ({ kind: 'delivery' as const, id: row.id, queue: null, row })),
+  ]
+  return all.filter(({ row }) => leaseStatus(row, now) === 'near')
+}
+
+function warning({ kind, id, queue, row }: Near, { agent, now }: Context): Remark {
+  const { expiresAt, token } = row
+  const detail = { holder: row.agent, expiresAt, remainingMs: (expiresAt ?? now) - now }
+  return { kind: `${kind}.expiring`, subject: kind, id, queue, token, agent, detail }
+}

@@ -1,0 +1,135 @@
+/** An operator's acts on locks: force release, transfer. Each needs a reason and tells the holder. */
+import * as z from 'zod'
+import { type Lock, manualLockMs } from '../../domain/lock.ts'
+import { loseLock, transferLock } from '../../domain/lock-line.ts'
+import { isOver } from '../../domain/reservation.ts'
+import type { Change, Context } from '../../engines/engine.ts'
+import { InvalidError, NotFoundError } from '../../errors.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { ask, operation, type Step } from '../operation.ts'
+import { lockView, viewLock } from '../view.ts'
+import { lockName } from './name.ts'
+import { pausedRuns, runNeeds } from './run.ts'
+
+const reason = lazily(() =>
+  fields.text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.'),
+)
+const token = lazily(() => fields.token.describe('Only the slot under this token; without it, every slot.'))
+
+export const forceRelease = operation({
+  name: 'locks.forceRelease',
+  summary: "Force-release a lock. The holder's signal fires; a lock delay still applies.",
+  effect: 'admin',
+  tokenIdentifies: 'request',
+  input: () =>
+    z.strictObject({ name: fields.name.describe('Name of the lock.'), token: token(), reason: reason() }),
+  output: () => z.object({ released: z.number() }),
+  needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
+  decide({ locks }, input, context) {
+    const ended = locks.filter(
+      (lock) => lock.delayedSince === null && lock.token === (input.token ?? lock.token),
+    )
+    return ask(runNeeds(ended), ({ runs }) => ({
+      changes: [
+        ...ended.map((lock) => forced(lock, input.reason, context)),
+        ...pausedRuns(runs, ended, () => `its lock was released by force: ${input.reason}`, context),
+      ],
+      result: { released: ended.length },
+    }))
+  },
+})
+
+const maxPerAgent = 200
+/** A dry run holds nobody up, so it may look at more. */
+const maxDryRun = 10_000
+
+export const forceReleaseAgent = operation({
+  name: 'locks.forceReleaseAgent',
+  summary: 'Force-release every named lock and reservation of an agent; at most 200 per call.',
+  effect: 'admin',
+  input: () =>
+    z.strictObject({ agent: fields.name.describe('Whose locks.'), reason: reason(), dryRun: fields.dryRun }),
+  output: () => z.object({ released: z.number(), more: z.boolean() }),
+  needs: ({ agent, dryRun }) => ({
+    held: { select: 'namedLocksOf', agent, limit: dryRun ? maxDryRun : maxPerAgent } as const,
+  }),
+  decide({ held }, input, context): Step<{ released: number; more: boolean }> {
+    if (input.dryRun) {
+      return { changes: [], result: { released: held.length, more: held.length === maxDryRun } }
+    }
+    return ask(runNeeds(held), ({ runs }) => ({
+      changes: [
+        ...held.map((lock) => forced(lock, input.reason, context)),
+        ...pausedRuns(runs, held, () => `its lock was released by force: ${input.reason}`, context),
+      ],
+      result: { released: held.length, more: held.length === maxPerAgent },
+    }))
+  },
+})
+
+function forced(before: Lock, reason: string, context: Context): Change {
+  const after = loseLock(before, context.now)
+  const detail = { holder: before.agent, token: before.token, reason }
+  return { table: 'lock', before, after, event: { kind: 'lock.forced', agent: context.agent, detail } }
+}
+
+export const transfer = operation({
+  name: 'locks.transfer',
+  summary: 'Transfer a lock to another agent under a new token. The former holder is fenced off.',
+  effect: 'admin',
+  tokenIdentifies: 'request',
+  input: () =>
+    z.strictObject({
+      name: lockName(),
+      to: fields.name.describe('The agent that gets it, as a manual lease.'),
+      token: fields.token.describe('Which slot, when several are held.'),
+      leaseMs: fields.leaseMs,
+      reason: reason(),
+    }),
+  output: lockView,
+  needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
+  decide({ locks }, input, context) {
+    const before = onlySlot(input.name, locks, input.token, context.now)
+    const to = {
+      agent: input.to,
+      leaseMs: input.leaseMs ?? manualLockMs(input.name),
+      reason: input.reason,
+    }
+    const after = transferLock(before, locks, to, context)
+    const detail = { from: before.agent, previousToken: before.token, to: input.to, reason: input.reason }
+    return ask(runNeeds([before]), ({ runs }) => ({
+      changes: [
+        {
+          table: 'lock',
+          before,
+          after,
+          event: { kind: 'lock.transferred', agent: context.agent, detail },
+        } as const,
+        ...pausedRuns(runs, [before], () => `its lock was transferred to ${input.to}`, context),
+      ],
+      result: viewLock(after, context.now),
+      granted: [{ kind: 'lock', id: `${after.name}#${after.slot}`, token: after.token } as const],
+    }))
+  },
+})
+
+function onlySlot(name: string, locks: readonly Lock[], token: number | undefined, now: number): Lock {
+  const held = locks.filter(
+    (lock) => lock.delayedSince === null && !isOver(lock, now) && lock.token === (token ?? lock.token),
+  )
+  const [lock] = held
+  if (!lock) {
+    throw new NotFoundError({
+      what: `nobody holds lock ${name}${token === undefined ? '' : ` under token ${token}`}`,
+      next: 'acquire it instead',
+      facts: { name, token },
+    })
+  }
+  if (held.length === 1) return lock
+  throw new InvalidError({
+    what: `${held.length} slots of lock ${name} are held`,
+    next: 'give the token of the one to transfer',
+    facts: { name, tokens: held.map((each) => each.token) },
+  })
+}

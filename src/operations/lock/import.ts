@@ -1,0 +1,161 @@
+/** Locks and runs another program left: taken over once, the locks lapsed. */
+import * as z from 'zod'
+import { arriveLock, arriveRun } from '../../domain/arrival.ts'
+import type { StoredEvent } from '../../domain/event.ts'
+import type { Lock } from '../../domain/lock.ts'
+import { progressMoves } from '../../domain/progress.ts'
+import { reservationPrefix } from '../../domain/reservation.ts'
+import type { Change, Context } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { lockRef } from '../lease/lease.ts'
+import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { count } from '../run/control.ts'
+import { processingPrefix } from './name.ts'
+
+/** Locks, and runs, that one transaction takes over. */
+export const maxImportedLocks = 100
+/** So far back an earlier import of a lock is looked for: it has no row once it is freed, only its events. */
+const maxPast = 500
+
+export const lockEntry = lazily(() =>
+  z.strictObject({
+    name: fields.name.refine((name) => !name.startsWith(reservationPrefix), {
+      error: 'names beginning with "paths:" are reservations',
+    }),
+    holder: fields.name,
+    user: fields.name.nullable().default(null),
+    run: fields.name.nullable().default(null),
+    reason: fields.text(2000).nullable().default(null),
+    acquiredAt: fields.wallTime.nullable().default(null),
+  }),
+)
+export type LockEntry = z.input<ReturnType<typeof lockEntry>>
+
+export const runEntry = lazily(() =>
+  z.strictObject({
+    run: fields.name,
+    /** The lock under which it ran; it goes on under that one's token where the lock arrives with it, for it. */
+    lock: fields.name,
+    status: z.enum(Object.keys(progressMoves) as (keyof typeof progressMoves)[]),
+    total: count().nullable().default(null),
+    done: count().default(0),
+    failed: count().default(0),
+    skipped: count().default(0),
+    pauseReason: fields.text(2000).nullable().default(null),
+    startedAt: fields.wallTime,
+    updatedAt: fields.wallTime,
+  }),
+)
+export type RunEntry = z.input<ReturnType<typeof runEntry>>
+
+const names = lazily(() => z.array(z.string()))
+const output = lazily(() =>
+  z.object({
+    locks: z.object({ imported: names(), known: names(), held: names() }),
+    runs: z.object({ imported: names(), known: names() }),
+  }),
+)
+export type LocksImported = OutputOf<typeof output>
+
+export const importLocks = operation({
+  name: 'locks.import',
+  summary: 'Import locks and runs from another tool. The locks arrive lapsed.',
+  effect: 'admin',
+  class: 'client',
+  input: () =>
+    z.strictObject({
+      from: fields.name,
+      locks: z.array(lockEntry()).max(maxImportedLocks),
+      runs: z.array(runEntry()).max(maxImportedLocks),
+      dryRun: z.boolean().default(false),
+    }),
+  output,
+  needs: ({ locks, runs }) => ({
+    floor: { select: 'tokenFloor' } as const,
+    known: { select: 'progressOf', runs: runs.map(({ run }) => run) } as const,
+    ...Object.fromEntries(locks.map(({ name }) => [`lock ${name}`, { select: 'lock', name } as const])),
+    ...Object.fromEntries(
+      locks.map(({ name }) => [`past ${name}`, pastOf('lock', lockRef({ name, slot: 0 }))]),
+    ),
+  }),
+  decide(rows, input, context): Step<LocksImported> {
+    const arrived = arriveLocks(rows, input.locks, { ...context, floor: rows.floor })
+    const running = new Set(rows.known.map(({ run }) => run))
+    const unseen = unique(input.runs, ({ run }) => run).filter(({ run }) => !running.has(run))
+    const past = Object.fromEntries(unseen.map(({ run }) => [run, pastOf('progress', run)]))
+    return ask(past, (events) => {
+      const fresh = unseen.filter(({ run }) => (events[run] ?? []).length === 0)
+      const imported = fresh.map(({ run }) => run)
+      const known = input.runs.map(({ run }) => run).filter((run) => !imported.includes(run))
+      const { locks, ...lists } = arrived
+      const result = { locks: lists, runs: { imported, known } }
+      if (input.dryRun) return { changes: [], result }
+      const tokenOf = ({ run, lock: name }: { run: string; lock: string }) =>
+        locks.find(({ lock }) => lock.run === run && lock.name === name)?.lock.token ?? 0
+      return {
+        changes: [
+          ...locks.map(({ lock, entry }) => lockArrival(lock, entry, input.from, context)),
+          ...fresh.map((run): Change => {
+            const after = arriveRun({ ...run, token: tokenOf(run) }, context)
+            const event = {
+              kind: 'progress.imported',
+              agent: context.agent,
+              detail: { from: input.from },
+            } as const
+            return { table: 'progress', before: null, after, event }
+          }),
+        ],
+        result,
+      }
+    })
+  },
+})
+
+function pastOf(subject: 'lock' | 'progress', id: string) {
+  return { select: 'events', since: 0, limit: maxPast, of: { subject, id }, newest: true } as const
+}
+
+function arriveLocks(
+  rows: object,
+  entries: readonly OutputOf<typeof lockEntry>[],
+  at: Parameters<typeof arriveLock>[2],
+) {
+  const held = (name: string) => (rows as Record<string, readonly Lock[]>)[`lock ${name}`] ?? []
+  const past = (name: string) => (rows as Record<string, readonly StoredEvent[]>)[`past ${name}`] ?? []
+  const locks: { lock: Lock; entry: Grant }[] = []
+  const known: string[] = []
+  const busy: string[] = []
+  for (const entry of unique(entries, ({ name }) => name)) {
+    if (past(entry.name).some((event) => isArrivalOf(event, entry))) {
+      known.push(entry.name)
+      continue
+    }
+    const slots = entry.name.startsWith(processingPrefix) ? null : 1
+    const lock = arriveLock({ ...entry, slots }, held(entry.name), at)
+    if (lock === null) busy.push(entry.name)
+    else locks.push({ lock, entry })
+  }
+  return { locks, imported: locks.map(({ lock }) => lock.name), known, held: busy }
+}
+
+type Grant = Pick<OutputOf<typeof lockEntry>, 'holder' | 'acquiredAt'>
+
+/** The same grant: another one of the same name is another lock. */
+function isArrivalOf({ kind, detail }: StoredEvent, entry: Grant): boolean {
+  return kind === 'lock.imported' && detail?.holder === entry.holder && detail.acquiredAt === entry.acquiredAt
+}
+
+function lockArrival(
+  lock: Lock,
+  { holder, acquiredAt }: Grant,
+  from: string,
+  { agent }: Pick<Context, 'agent'>,
+): Change {
+  const detail = { from, holder, acquiredAt }
+  return { table: 'lock', before: null, after: lock, event: { kind: 'lock.imported', agent, detail } }
+}
+
+function unique<Entry>(entries: readonly Entry[], nameOf: (entry: Entry) => string): Entry[] {
+  return [...new Map(entries.map((entry) => [nameOf(entry), entry])).values()]
+}

@@ -1,0 +1,97 @@
+/** The line for a named lock: looking whose turn it is, keeping places in it, giving one up. */
+import * as z from 'zod'
+import { lookAtLine, maxAhead, renewWaiters, type Waiter } from '../../domain/lock-line.ts'
+import type { Change, Context } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { lockNameOf, maxRenewals } from '../lease/lease.ts'
+import { type OutputOf, operation } from '../operation.ts'
+import { newName, slotCount } from './name.ts'
+
+export const look = operation({
+  name: 'locks.lookAtLine',
+  summary: 'Say which waiters should ask for a lock now. Changes nothing.',
+  effect: 'read',
+  class: 'client',
+  input: () =>
+    z.strictObject({
+      name: newName(),
+      slots: slotCount().optional(),
+      waiter: fields.text(100).describe("The first of the caller's waiters in this line."),
+    }),
+  output: () =>
+    z.object({
+      called: z.array(z.string()),
+      asking: z.enum(['none', 'first', 'all']),
+      ahead: z.number(),
+      holders: z.array(z.object({ agent: z.string().nullable(), token: z.number() })),
+    }),
+  needs: ({ name, slots = 1, waiter }) => ({
+    head: { select: 'lockHead', name, waiter, limit: slots, maxAhead } as const,
+  }),
+  decide({ head }, { slots = 1 }, context) {
+    const { called, asking, ahead, holders } = lookAtLine(slots, head, context)
+    return { changes: [], result: { called: [...called], asking, ahead, holders: [...holders] } }
+  },
+})
+
+const waiterTicket = lazily(() => z.strictObject({ id: fields.text(300), token: z.int().nonnegative() }))
+/** A place in line: the lock's name and the place's own id as one word, and its ticket. */
+export type WaiterTicket = OutputOf<typeof waiterTicket>
+
+export function waiterRef(name: string, waiter: string): string {
+  return `${name}#${waiter}`
+}
+
+/** Ids have no "#". */
+function waiterOf(ref: string): string {
+  return ref.slice(ref.lastIndexOf('#') + 1)
+}
+
+export const renew = operation({
+  name: 'locks.renewWaiters',
+  summary: 'Keep waiters in line. A waiter whose turn has come is not renewed.',
+  effect: 'write',
+  class: 'client',
+  isUrgent: true,
+  input: () => z.strictObject({ waiting: z.array(waiterTicket()).max(maxRenewals) }),
+  output: () => z.number(),
+  needs: ({ waiting }) => ({
+    waiters: { select: 'waitersById', ids: waiting.map(({ id }) => waiterOf(id)) } as const,
+    heads: {
+      select: 'lockHeads',
+      names: [...new Set(waiting.map(({ id }) => lockNameOf(id)))],
+    } as const,
+  }),
+  decide({ waiters, heads }, { waiting }, context) {
+    const tickets = new Set(waiting.map(({ id, token }) => `${id} ${token}`))
+    const own = waiters.filter(({ name, id, token }) => tickets.has(`${waiterRef(name, id)} ${token}`))
+    const renewed = renewWaiters(own, heads, context)
+    return {
+      changes: renewed.map((change): Change => ({ table: 'waiter', ...change })),
+      result: renewed.length,
+    }
+  },
+})
+
+export const leave = operation({
+  name: 'locks.leaveLine',
+  summary: 'Leave the line for a lock.',
+  effect: 'write',
+  class: 'client',
+  input: () => z.strictObject({ name: newName(), waiter: fields.text(100), reason: fields.reason }),
+  output: () => z.boolean(),
+  needs: ({ waiter }) => ({ waiters: { select: 'waitersById', ids: [waiter], waits: true } as const }),
+  decide({ waiters }, { name, reason }, context) {
+    const own = waiters.find((waiter) => waiter.name === name) ?? null
+    // Whoever comes next may have its turn now.
+    const isLeft = own !== null
+    return { changes: leaving(own, reason ?? 'it gave up', context), result: isLeft }
+  },
+})
+
+export function leaving(own: Waiter | null, because: string, context: Context): Change[] {
+  if (own === null) return []
+  const event = { kind: 'waiter.left', agent: context.agent, detail: { because } } as const
+  return [{ table: 'waiter', before: own, after: null, event }]
+}

@@ -1,0 +1,286 @@
+/** Named locks: acquire, wait in line, renew, release. */
+import * as z from 'zod'
+import type { Claimant } from '../../domain/instance.ts'
+import { isHolder, renew as renewLease } from '../../domain/lease.ts'
+import { assertOwn, type Lock, manualLockMs } from '../../domain/lock.ts'
+import {
+  decideTurn,
+  isWaiterDue,
+  joinLine,
+  type LockLine,
+  leaveLock,
+  maxWaiters,
+  type NamedRequest,
+  type Turn,
+  type Waiter,
+} from '../../domain/lock-line.ts'
+import { defaultQuotas } from '../../domain/quota.ts'
+import { assertNotOver } from '../../domain/reservation.ts'
+import type { Caller, Change, Context, Decision, Remark } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import { claimant, holderWith } from '../agent/claimant.ts'
+import * as fields from '../fields.ts'
+import { lockRef } from '../lease/lease.ts'
+import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { endings, leaseLength, lockChange } from '../queue/claim.ts'
+import { lockView, viewLock } from '../view.ts'
+import { leaving } from './line.ts'
+import { lockName, newName, slotCount } from './name.ts'
+import { pausedRuns, runNeeds } from './run.ts'
+
+export const user = lazily(() => fields.name.optional().describe('On whose behalf.'))
+
+const acquireInput = lazily(() =>
+  z.strictObject({
+    name: newName().describe('Name of the lock.'),
+    reason: fields.reason,
+    user: user(),
+    run: fields.name.optional().describe('The run it is held for; progress is recorded under that name.'),
+    leaseMs: fields.leaseMs,
+    slots: slotCount().optional().describe('How many may hold it at once; default 1.'),
+    reentrant: z
+      .boolean()
+      .optional()
+      .describe('Its holder may acquire it again, and must release it as many times.'),
+    delayMs: fields.leaseMs.describe('How long to keep it free after its holder is lost; default 0.'),
+    token: fields.token,
+    wait: z.boolean().optional().describe('Wait in line when it is held.'),
+    waiter: fields.text(100).optional().describe("The waiter's id, as returned by an earlier call."),
+  }),
+)
+
+const held = lazily(() => ({
+  holder: z.string().nullable(),
+  since: z.number(),
+  expiresAt: z.number().nullable(),
+}))
+const acquireOutcome = lazily(() =>
+  z.discriminatedUnion('outcome', [
+    z.object({
+      outcome: z.literal('acquired'),
+      lock: lockView(),
+      /** Whose lapsed lock it was; null when it was free. */
+      recoveredFrom: z.object({ holder: z.string().nullable(), token: z.number() }).nullable(),
+    }),
+    z.object({ outcome: z.literal('held'), ...held() }),
+    z.object({
+      outcome: z.literal('waiting'),
+      ...held(),
+      waiter: z.string(),
+      /** The token of the place. */
+      ticket: z.number(),
+    }),
+  ]),
+)
+export type NamedAcquireOutcome = OutputOf<typeof acquireOutcome>
+
+export const acquireLock = operation({
+  name: 'locks.acquireLock',
+  summary: 'Acquire a named lock, or say who holds it, or wait in line.',
+  effect: 'write',
+  introduces: 'unbound',
+  waits: true,
+  // Also for one that has a place: it may have lost it, and then stands in line anew.
+  freshIds: ({ wait }) => (wait ? 1 : 0),
+  grants: 'lock',
+  input: acquireInput,
+  output: acquireOutcome,
+  needs: turnNeeds,
+  decide({ line, process, waits }, input, context): Step<NamedAcquireOutcome> {
+    const turn = decideTurn(requestOf(input, process, context), line, context)
+    if (turn.outcome === 'held') return keepOut(turn, { ...line, waits }, input, context)
+    const { before, after } = turn
+    const taken = turn.outcome === 'granted' ? before : null
+    const decision: Decision<NamedAcquireOutcome> = {
+      changes: [
+        ...endings(turn, context),
+        grantChange(before, after, context),
+        ...leaving(line.own, 'it got the lock', context),
+      ],
+      result: {
+        outcome: 'acquired',
+        lock: viewLock(after, context.now),
+        recoveredFrom: recoveredFrom(taken),
+      },
+      granted: [{ kind: 'lock', id: lockRef(after), token: after.token }],
+    }
+    const lost = [...(taken === null ? [] : [taken]), ...(turn.outcome === 'granted' ? turn.ended : [])]
+    return pausing(lost, 'its lock was taken over', decision, context)
+  },
+})
+
+function turnNeeds({ name, slots = 1, wait, waiter }: OutputOf<typeof acquireInput>, caller: Caller) {
+  const limit = (caller.quotas ?? defaultQuotas).lockWaits
+  const isNew = wait === true && waiter === undefined
+  return {
+    // Who stands in line already was counted when it came.
+    waits: isNew ? ({ select: 'waitersOfAgent', agent: caller.agent, limit } as const) : null,
+    // As many as may stand in line, as may go before the caller, or as tell whether somebody else waits.
+    line: {
+      select: 'lockLine',
+      name,
+      waiter: waiter ?? null,
+      limit: isNew ? maxWaiters : Math.max(slots, 2),
+    } as const,
+    process: claimant(caller),
+  }
+}
+
+function requestOf(input: OutputOf<typeof acquireInput>, process: Claimant, context: Context): NamedRequest {
+  // Field by field: a spread in a literal of this size costs ten times as much, and this runs for every lock.
+  const { agent, instance } = holderWith(context, process)
+  return {
+    agent,
+    instance,
+    name: input.name,
+    slots: input.slots ?? 1,
+    leaseMs: leaseLength(input.leaseMs, context, null, manualLockMs(input.name)),
+    reason: input.reason ?? null,
+    token: input.token,
+    user: input.user ?? null,
+    run: input.run ?? null,
+    delayMs: input.delayMs ?? 0,
+    reentrant: input.reentrant ?? false,
+  }
+}
+
+function recoveredFrom(taken: Lock | null) {
+  return taken === null ? null : { holder: taken.agent, token: taken.token }
+}
+
+/** A row kept only for a delay was nobody's: taking it is no theft. */
+function grantChange(before: Lock | null, after: Lock, context: Context): Change {
+  if (before?.delayedSince == null) return lockChange(before, after, context)
+  const detail = { previousHolder: before.agent, previousToken: before.token }
+  return { table: 'lock', before, after, event: { kind: 'lock.acquired', agent: context.agent, detail } }
+}
+
+/** Somebody else has it, or is next: the caller gets or keeps its place in line, when it wants one. */
+function keepOut(
+  turn: Extract<Turn, { outcome: 'held' }>,
+  line: LockLine & { readonly waits: number | null },
+  input: OutputOf<typeof acquireInput>,
+  context: Context,
+): Step<NamedAcquireOutcome> {
+  const { holder, since, expiresAt } = turn
+  const delays = turn.delayed.map(
+    ({ before, after }): Change => delayedLock(before, after, 'its lease had lapsed', context),
+  )
+  const lost = turn.delayed.map(({ before }) => before)
+  if (!input.wait) {
+    const result = { outcome: 'held', holder, since, expiresAt } as const
+    return pausing(lost, 'its lock lapsed', { changes: delays, result }, context)
+  }
+  const id = line.own?.id ?? (context.ids[0] as string)
+  const waiter = line.own ?? joinLine({ ...context, id, name: input.name }, line, context)
+  const result = { outcome: 'waiting', holder, since, expiresAt, waiter: id, ticket: waiter.token } as const
+  const changes = [...delays, ...waiterChange(line.own, waiter, context)]
+  return pausing(lost, 'its lock lapsed', { changes, result }, context)
+}
+
+function waiterChange(own: Waiter | null, waiter: Waiter, context: Context): Change[] {
+  if (own === null)
+    return [
+      {
+        table: 'waiter',
+        before: null,
+        after: waiter,
+        event: { kind: 'waiter.joined', agent: context.agent },
+      },
+    ]
+  return isWaiterDue(own, context.now)
+    ? [{ table: 'waiter', before: own, after: renewLease(own, context.now) }]
+    : []
+}
+
+/** The row stays to keep others out for the delay its holder had asked for. */
+export function delayedLock(
+  before: Lock,
+  after: Lock,
+  evidence: string,
+  context: Context,
+  detail: Readonly<Record<string, string | number>> = {},
+): Change {
+  return {
+    table: 'lock',
+    before,
+    after,
+    event: {
+      kind: 'lock.delayed',
+      agent: context.agent,
+      detail: { holder: before.agent, token: before.token, evidence, ...detail },
+    },
+  }
+}
+
+/** The decision, and the runs of the locks that ended with it paused. */
+function pausing<Result>(
+  ended: readonly Lock[],
+  reason: string,
+  decision: Decision<Result>,
+  context: Context,
+): Step<Result> {
+  if (ended.every(({ run }) => run === null)) return decision
+  return ask(runNeeds(ended), ({ runs }) => ({
+    ...decision,
+    changes: [...decision.changes, ...pausedRuns(runs, ended, () => reason, context)],
+  }))
+}
+
+export const renewLock = operation({
+  name: 'locks.renewLock',
+  summary: 'Renew a lock for its full length. LEASE_LOST once it is not yours.',
+  effect: 'write',
+  tokenIdentifies: 'grant',
+  input: () => z.strictObject({ name: lockName(), token: fields.token, leaseMs: fields.leaseMs }),
+  output: lockView,
+  needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
+  decide({ locks }, { name, token, leaseMs }, context) {
+    const before = assertOwn(name, locks, { ...context, token })
+    assertNotOver(before, context.now)
+    const after = renewLease(before, context.now, leaseMs)
+    return {
+      changes: [{ table: 'lock', before, after }],
+      remarks: [remark('lock.renewed', before, context.agent, before.token)],
+      result: viewLock(after, context.now),
+    }
+  },
+})
+
+export const releaseLock = operation({
+  name: 'locks.releaseLock',
+  summary:
+    'Give a lock back by its token. False, and nothing changed, when the token is not the current one.',
+  effect: 'write',
+  tokenIdentifies: 'grant',
+  input: () => z.strictObject({ name: lockName(), token: fields.token }),
+  output: () => z.object({ released: z.boolean(), depth: z.number() }),
+  needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null, limit: 1 } as const }),
+  decide({ line }, { name, token }, context): Step<{ released: boolean; depth: number }> {
+    const claimant = { agent: context.agent, token }
+    const own = line.locks.find((lock) => lock.delayedSince === null && isHolder(lock, claimant))
+    if (!own) return refusedRelease(name, token, line.locks, context)
+    const after = leaveLock(own)
+    const kind = after === null ? 'lock.released' : 'lock.changed'
+    const decision = {
+      changes: [{ table: 'lock', before: own, after, event: { kind, agent: context.agent } } as const],
+      result: { released: true, depth: after?.depth ?? 0 },
+    }
+    return after === null ? pausing([own], 'its lock was released', decision, context) : decision
+  },
+})
+
+function refusedRelease(name: string, token: number | undefined, locks: readonly Lock[], context: Context) {
+  const detail = { act: 'release', holder: locks[0]?.agent ?? null, doubleUnlock: locks.length === 0 }
+  const refused = { ...remark('lock.refused', { name, slot: 0 }, context.agent, token ?? null), detail }
+  return { changes: [], remarks: [refused], result: { released: false, depth: 0 } }
+}
+
+function remark(
+  kind: 'lock.renewed' | 'lock.refused',
+  lock: Pick<Lock, 'name' | 'slot'>,
+  agent: string,
+  token: number | null,
+): Remark {
+  return { kind, agent, subject: 'lock', id: lockRef(lock), queue: null, token }
+}

@@ -1,0 +1,137 @@
+/** Reservations of paths: reserve, whoHas. Renewed and released like any lock, by name and token. */
+import * as z from 'zod'
+import { readPattern } from '../../domain/pattern.ts'
+import { maxPathLength } from '../../domain/pattern-syntax.ts'
+import {
+  covering,
+  maxHolding,
+  maxPatterns,
+  maxReservations,
+  reservationPrefix,
+  reservePaths,
+} from '../../domain/reservation.ts'
+import { lazily } from '../../lazily.ts'
+import { claimant, holderWith } from '../agent/claimant.ts'
+import * as fields from '../fields.ts'
+import { lockRef } from '../lease/lease.ts'
+import { type OutputOf, operation, type Step } from '../operation.ts'
+import { leaseLength } from '../queue/claim.ts'
+import { lockView, viewLock } from '../view.ts'
+import { user } from './lock.ts'
+import { isHeld } from './read.ts'
+
+/** Read before the transaction, where it keeps nobody waiting; what the rules refuse tells more than a schema. */
+const pattern = lazily(() => fields.text(maxPathLength).refine((text) => readPattern(text) !== null))
+
+const manualLeaseMs = 300_000
+const maxShown = 10
+
+const reserveOutcome = lazily(() =>
+  z.discriminatedUnion('outcome', [
+    z.object({ outcome: z.literal('acquired'), lock: lockView() }),
+    z.object({
+      outcome: z.literal('held'),
+      holder: z.string().nullable(),
+      expiresAt: z.number().nullable(),
+      /** What is in the way, at most ten. */
+      by: z.array(lockView()),
+    }),
+  ]),
+)
+export type ReserveOutcome = OutputOf<typeof reserveOutcome>
+
+export const reserve = operation({
+  name: 'locks.reserve',
+  summary: 'Reserve paths by glob patterns, all or nothing. Held when another reservation overlaps.',
+  effect: 'write',
+  introduces: 'unbound',
+  freshIds: () => 1,
+  grants: 'lock',
+  input: () =>
+    z.strictObject({
+      patterns: z
+        .array(pattern())
+        .min(1)
+        .max(maxPatterns)
+        .describe('Glob patterns of paths, such as src/**.'),
+      mode: z
+        .enum(['shared', 'exclusive'])
+        .optional()
+        .describe('Shared reservations may overlap each other; default exclusive.'),
+      reason: fields.reason,
+      user: user(),
+      leaseMs: fields.leaseMs,
+      holding: z
+        .array(z.strictObject({ name: fields.name, token: fields.token.unwrap() }))
+        .max(maxHolding)
+        .optional()
+        .describe('Reservations you hold, each by name and token, to be exempt from the overlap check.'),
+    }),
+  output: reserveOutcome,
+  needs: (_input, caller) => ({
+    process: claimant(caller),
+    reserved: { select: 'reservations', limit: maxReservations } as const,
+    floor: { select: 'tokenFloor' } as const,
+  }),
+  decide({ process, reserved, floor }, input, context): Step<ReserveOutcome> {
+    const { agent, now, wall, isDoubtful, manualGraceMs } = context
+    const request = {
+      ...holderWith(context, process),
+      holding: input.holding ?? [],
+      name: `${reservationPrefix}${context.ids[0]}`,
+      leaseMs: leaseLength(input.leaseMs, context, null, manualLeaseMs),
+      reason: input.reason ?? null,
+      user: input.user ?? null,
+      patterns: input.patterns,
+      mode: input.mode ?? 'exclusive',
+      quotas: context.quotas,
+    }
+    const reservation = reservePaths(request, reserved, { now, wall, isDoubtful, manualGraceMs, floor })
+    if (reservation.outcome === 'granted') {
+      const { after } = reservation
+      return {
+        changes: [{ table: 'lock', before: null, after, event: { kind: 'lock.acquired', agent } }],
+        result: { outcome: 'acquired', lock: viewLock(after, now) },
+        granted: [{ kind: 'lock', id: lockRef(after), token: after.token }],
+      }
+    }
+    const [first] = reservation.by
+    const result = {
+      outcome: 'held',
+      holder: first?.agent ?? null,
+      expiresAt: first?.expiresAt ?? null,
+      by: reservation.by.slice(0, maxShown).map((lock) => viewLock(lock, now)),
+    } as const
+    // Counted in the audit of what was in the way: how often agents got into each other's.
+    const remarks = reservation.by.slice(0, maxShown).map((lock) => ({
+      kind: 'lock.refused' as const,
+      agent,
+      subject: 'lock' as const,
+      id: lockRef(lock),
+      queue: null,
+      token: null,
+      detail: { act: 'reserve', holder: lock.agent, patterns: [...input.patterns] },
+    }))
+    return { changes: [], remarks, result }
+  },
+})
+
+export const whoHas = operation({
+  name: 'locks.whoHas',
+  summary: 'List current reservations that cover a path, and locks of that name.',
+  effect: 'read',
+  input: () =>
+    z.strictObject({
+      path: fields.text(maxPathLength).min(1).describe('A path, or the name of a lock.'),
+    }),
+  output: () => z.array(lockView()),
+  needs: ({ path }) => ({
+    reserved: { select: 'reservations', limit: maxReservations } as const,
+    named: { select: 'lock', name: path } as const,
+    file: { select: 'lock', name: `file:${path}` } as const,
+  }),
+  decide({ reserved, named, file }, { path }, { now }) {
+    const holding = [...named, ...file, ...covering(path, reserved)].filter((lock) => isHeld(lock, now))
+    return { changes: [], result: holding.map((lock) => viewLock(lock, now)) }
+  },
+})

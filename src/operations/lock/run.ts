@@ -1,0 +1,31 @@
+/** The run a lock was held for: when the lock ends, however it ends, progress that still runs is paused. */
+import type { Lock } from '../../domain/lock.ts'
+import { type Progress, pauseProgress } from '../../domain/progress.ts'
+import type { Change, Context } from '../../engines/engine.ts'
+
+/** Rows the end of some locks needs; none for locks that were held for no run. */
+export const runNeeds = (locks: readonly Pick<Lock, 'run'>[]) => ({
+  runs: { select: 'progressOf', runs: locks.flatMap(({ run }) => run ?? []) } as const,
+})
+
+/** Pauses what ran under the grants that ended; a run that has gone on under another grant is left alone. */
+export function pausedRuns(
+  runs: readonly Progress[],
+  ended: readonly Lock[],
+  reasonOf: (lock: Lock) => string,
+  context: Context,
+): Change[] {
+  return runs.flatMap((before) => {
+    const lock = ended.find(({ name, token }) => name === before.lock && token === before.token)
+    return lock && before.status === 'running' ? [pausedRun(before, reasonOf(lock), context)] : []
+  })
+}
+
+export function pausedRun(before: Progress, reason: string, context: Context): Change {
+  return {
+    table: 'progress',
+    before,
+    after: pauseProgress(before, reason, context),
+    event: { kind: 'progress.paused', agent: context.agent, detail: { reason } },
+  }
+}

@@ -1,0 +1,213 @@
+/** Answers of recipients: acknowledged, refused, at work on it, read. An answer wins over a retry that is under way. */
+import * as z from 'zod'
+import { takeAllowance } from '../../domain/allowance.ts'
+import { acknowledge, askAgain, progress, refuse } from '../../domain/answer.ts'
+import { isOpen, markRead } from '../../domain/delivery.ts'
+import type { Message, Thread } from '../../domain/message.ts'
+import { unregistered } from '../../domain/recipient.ts'
+import type { Caller, Context, Decision, Loaded } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import {
+  acksOf,
+  allowanceChange,
+  byRef,
+  deliveriesOf,
+  findMessage,
+  findRecipient,
+  messageRef,
+  threadChanges,
+} from './thread.ts'
+import { messageView, viewThread } from './view.ts'
+
+const maxExtendMs = 60 * 60 * 1000
+const ref = lazily(() => z.strictObject({ message: messageRef() }))
+const note = lazily(() => fields.text(2000).optional())
+
+const ackResult = lazily(() =>
+  z.object({
+    outcome: z.enum(['acked', 'already_acked', 'not_found', 'not_recipient', 'cancelled', 'rate_limited']),
+    message: messageView().nullable(),
+    retryAfterMs: z.number(),
+  }),
+)
+/** What became of an acknowledgement. */
+export type AckAnswer = OutputOf<typeof ackResult>
+
+const ackNeeds = ({ message }: OutputOf<typeof ref>, { agent }: Caller) => ({
+  found: byRef(message),
+  allowance: { select: 'allowances', names: [acksOf(agent)] } as const,
+  known: { select: 'recipients', names: [agent], limit: 1 } as const,
+})
+type AckRows = Loaded<ReturnType<typeof ackNeeds>>
+
+export const receiveAck = operation({
+  name: 'messages.receiveAck',
+  summary: 'Acknowledge a message as one of its recipients. Safe to repeat.',
+  effect: 'write',
+  agentIdentifies: 'request',
+  introduces: 'everybody',
+  input: ref,
+  output: ackResult,
+  needs: ackNeeds,
+  decide(rows, input, context): Step<AckAnswer> {
+    const message = findMessage(rows.found, input.message)
+    if (!message) return { changes: [], result: { outcome: 'not_found', message: null, retryAfterMs: 0 } }
+    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) =>
+      ack({ message, deliveries }, rows, context),
+    )
+  },
+})
+
+/** Only what counts as an answer uses up the limit: mistakes, and those of others, do not. */
+function ack(thread: Thread, { allowance, known }: AckRows, context: Context): Decision<AckAnswer> {
+  const { agent, now, wall } = context
+  const { outcome, thread: after } = acknowledge(thread, agent, wall)
+  const result = { outcome, message: viewThread(after, now), retryAfterMs: 0 }
+  if (outcome === 'not_recipient') {
+    return { changes: [], remarks: [stranger(thread.message, agent, 'ack')], result }
+  }
+  if (outcome !== 'acked') return { changes: [], result }
+  const limit = (findRecipient(known, agent) ?? unregistered(agent)).acksPerMinute
+  const [before = null] = allowance
+  const allowed = takeAllowance(before?.marks ?? [], limit, now)
+  if (allowed.at > now) {
+    const late = { outcome: 'rate_limited' as const, message: viewThread(thread, now) }
+    return { changes: [], result: { ...late, retryAfterMs: allowed.at - now } }
+  }
+  return {
+    changes: [
+      ...threadChanges(thread, after, context),
+      ...allowanceChange(acksOf(agent), before, allowed.marks),
+    ],
+    result,
+  }
+}
+
+/** Somebody answered for another; the message waits on. */
+function stranger({ id }: Message, agent: string, act: string) {
+  return {
+    subject: 'message',
+    id,
+    queue: null,
+    token: null,
+    kind: 'message.refused',
+    agent,
+    detail: { act },
+  } as const
+}
+
+const answer = lazily(() =>
+  z.object({
+    outcome: z.enum(['answered', 'not_found', 'not_recipient', 'closed']),
+    message: messageView().nullable(),
+  }),
+)
+/** What became of any other answer. */
+export type MessageAnswer = OutputOf<typeof answer>
+
+/** Finds the message, lets its recipient act on it while it is open, and says what came of it. */
+function actOn(
+  found: readonly Message[],
+  asked: { message: string; act: string; note?: string | undefined },
+  context: Context,
+  act: (thread: Thread) => Thread,
+): Step<MessageAnswer> {
+  const message = findMessage(found, asked.message)
+  if (!message) return { changes: [], result: { outcome: 'not_found', message: null } }
+  return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }): Decision<MessageAnswer> => {
+    const thread = { message, deliveries }
+    const own = deliveries.filter(({ recipient }) => recipient === context.agent)
+    const result = (outcome: MessageAnswer['outcome'], shown: Thread) => ({
+      outcome,
+      message: viewThread(shown, context.now),
+    })
+    if (own.length === 0) {
+      const remarks = [stranger(message, context.agent, asked.act)]
+      return { changes: [], remarks, result: result('not_recipient', thread) }
+    }
+    if (!own.some(isOpen)) return { changes: [], result: result('closed', thread) }
+    const after = act(thread)
+    const detail = { act: asked.act, note: asked.note }
+    return {
+      changes: threadChanges(thread, after, context, { detail }),
+      result: result('answered', after),
+    }
+  })
+}
+
+export const nack = operation({
+  name: 'messages.nack',
+  summary: 'Refuse a message, or ask for it to be sent again, with a reason.',
+  effect: 'write',
+  agentIdentifies: 'request',
+  introduces: 'everybody',
+  input: () =>
+    ref().extend({
+      reason: note().describe('Why; the sender sees it.'),
+      retry: z.boolean().default(false).describe('Ask for it to be sent again instead of refusing it.'),
+      retryAfterMs: z
+        .int()
+        .min(0)
+        .max(maxExtendMs)
+        .default(0)
+        .describe('With retry: wait at least this long, ms.'),
+    }),
+  output: answer,
+  needs: ({ message }) => ({ found: byRef(message) }),
+  decide({ found }, { message, reason, retry, retryAfterMs }, context) {
+    return actOn(found, { message, act: 'nack', note: reason }, context, (thread) =>
+      retry
+        ? askAgain(thread, context.agent, { reason: reason ?? null, nextAt: context.now + retryAfterMs })
+        : refuse(thread, context.agent, reason ?? null, context),
+    )
+  },
+})
+
+export const progressAck = operation({
+  name: 'messages.progressAck',
+  summary:
+    'Say that the message is being worked on: it is not sent again, nor escalated, before the time asked for.',
+  effect: 'write',
+  agentIdentifies: 'request',
+  introduces: 'everybody',
+  input: () =>
+    ref().extend({
+      note: note().describe('Progress; the sender sees it.'),
+      extendMs: z.int().min(1_000).max(maxExtendMs).default(60_000).describe('Time it still needs, ms.'),
+    }),
+  output: answer,
+  needs: ({ message }) => ({ found: byRef(message) }),
+  decide({ found }, { message, note: said, extendMs }, context) {
+    return actOn(found, { message, act: 'progress', note: said }, context, (thread) =>
+      progress(thread, context.agent, { note: said ?? null, extendMs }, context),
+    )
+  },
+})
+
+export const markAsRead = operation({
+  name: 'messages.markAsRead',
+  summary: 'Mark a message as read. It still needs an acknowledgement.',
+  effect: 'write',
+  agentIdentifies: 'request',
+  introduces: 'everybody',
+  input: ref,
+  output: () => z.boolean(),
+  needs: ({ message }) => ({ found: byRef(message) }),
+  decide({ found }, input, context) {
+    const message = findMessage(found, input.message)
+    if (!message) return { changes: [], result: false }
+    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => {
+      const thread = { message, deliveries }
+      const isUnread = (delivery: (typeof deliveries)[number]) =>
+        delivery.recipient === context.agent && delivery.readAt === null
+      const read = {
+        message,
+        deliveries: deliveries.map((each) => (isUnread(each) ? markRead(each, context.wall) : each)),
+      }
+      const changes = threadChanges(thread, read, context, { otherwise: 'delivery.read' })
+      return { changes, result: changes.length > 0 }
+    })
+  },
+})

@@ -1,0 +1,88 @@
+/** Messages another program left pending: taken over once, with the id they had. */
+import * as z from 'zod'
+import { importMessage } from '../../domain/message.ts'
+import { registerRecipient, unregistered } from '../../domain/recipient.ts'
+import { makePolicy } from '../../domain/redelivery-policy.ts'
+import type { Change } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { operation } from '../operation.ts'
+import { messageContent, messageType, newThreadChanges } from './send.ts'
+import { findRecipient } from './thread.ts'
+
+/** Messages one transaction takes over. */
+export const maxImported = 100
+
+export const importEntry = lazily(() =>
+  z.strictObject({
+    id: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/),
+    sender: fields.name,
+    recipient: fields.name,
+    type: messageType(),
+    content: messageContent(),
+    attempts: z.int().min(1).max(100),
+    dueAt: fields.wallTime.nullable(),
+    sentAt: fields.wallTime.nullable(),
+    note: fields.text(2000).nullable(),
+  }),
+)
+export type ImportEntry = z.input<ReturnType<typeof importEntry>>
+
+export const importPending = operation({
+  name: 'messages.import',
+  summary: 'Import pending messages from another tool. Importing twice is a no-op.',
+  effect: 'admin',
+  class: 'client',
+  input: () =>
+    z.strictObject({
+      entries: z.array(importEntry()).max(maxImported),
+      dryRun: z.boolean().default(false),
+    }),
+  output: () => z.object({ imported: z.array(z.string()), known: z.array(z.string()) }),
+  needs: ({ entries }) => ({
+    there: { select: 'messagesById', ids: entries.map(({ id }) => id) } as const,
+    recipients: {
+      select: 'recipients',
+      names: entries.map(({ recipient }) => recipient),
+      limit: maxImported,
+    } as const,
+  }),
+  decide({ there, recipients }, { entries, dryRun }, context) {
+    const known = new Set(there.map(({ id }) => id))
+    const fresh = [...new Map(entries.map((each) => [each.id, each])).values()].filter(
+      ({ id }) => !known.has(id),
+    )
+    const result = { imported: fresh.map(({ id }) => id), known: [...known] }
+    if (dryRun) return { changes: [], result }
+    // A recipient of the old program is known here too, or its messages could not be followed up.
+    const strangers = [...new Set(fresh.map(({ recipient }) => recipient))].filter(
+      (name) => !findRecipient(recipients, name),
+    )
+    return {
+      changes: [
+        ...strangers.map((name): Change => {
+          const after = registerRecipient(null, name, {}, context.wall)
+          const event = { kind: 'recipient.registered', agent: context.agent } as const
+          return { table: 'recipient', before: null, after, event }
+        }),
+        ...fresh.flatMap(({ recipient, attempts, dueAt, sentAt, note, ...rest }) => {
+          const { wall } = context
+          const request = {
+            ...rest,
+            context: null,
+            parent: null,
+            priority: 5,
+            quorum: 1,
+            policy: makePolicy({}),
+          }
+          const to = findRecipient(recipients, recipient) ?? unregistered(recipient)
+          const dueInMs = Math.max(0, (dueAt ?? wall) - wall)
+          const state = { attempts, dueInMs, sentAt: sentAt ?? wall, note }
+          const thread = importMessage(request, to, state, context)
+          return newThreadChanges(thread, context.agent, 'message.imported')
+        }),
+      ],
+      result,
+    }
+  },
+})

@@ -1,0 +1,123 @@
+/** Looking at messages: one with its story, an inbox, what is pending, what died. */
+import * as z from 'zod'
+import type { Message } from '../../domain/message.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { ask, type OutputOf, operation } from '../operation.ts'
+import { byRef, deliveriesOf, findMessage, messageRef, threadsOf } from './thread.ts'
+import { letterView, messageView, viewLetter, viewThread } from './view.ts'
+
+const page = lazily(() => ({
+  limit: fields.limit,
+  after: fields.after,
+}))
+const pageSize = 100
+const sender = lazily(() => fields.name.optional().describe('Only those of this sender.'))
+
+export const get = operation({
+  name: 'messages.get',
+  summary: 'Get a message with its deliveries; null when there is none.',
+  effect: 'read',
+  input: () => z.strictObject({ message: messageRef() }),
+  output: () => messageView().nullable(),
+  needs: ({ message }) => ({ found: byRef(message) }),
+  decide({ found }, input, { now }) {
+    const message = findMessage(found, input.message)
+    if (!message) return { changes: [], result: null }
+    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => ({
+      changes: [],
+      result: viewThread({ message, deliveries }, now),
+    }))
+  },
+})
+
+const letterPage = lazily(() => z.object({ messages: z.array(letterView()), next: z.string().nullable() }))
+export type LetterPage = OutputOf<typeof letterPage>
+
+export const inbox = operation({
+  name: 'messages.inbox',
+  summary:
+    "What waits for the caller's answer, most urgent first; or everything it was ever sent, newest first.",
+  effect: 'read',
+  answersAgent: true,
+  input: () =>
+    z.strictObject({
+      unread: z.boolean().default(false).describe('Only unread messages.'),
+      all: z.boolean().default(false).describe('Include answered and finished messages.'),
+      ...page(),
+    }),
+  output: letterPage,
+  needs: ({ unread, all, limit, after }, { agent }) => ({
+    letters: {
+      select: 'inbox',
+      recipient: agent,
+      isUnread: unread,
+      isAll: all,
+      limit: limit ?? pageSize,
+      after: after ?? null,
+    } as const,
+  }),
+  decide({ letters }) {
+    const ids = [...new Set(letters.rows.map(({ message }) => message))]
+    return ask({ messages: { select: 'messagesById', ids } as const }, ({ messages }) => {
+      const messageById = new Map(messages.map((message) => [message.id, message]))
+      const shown = letters.rows.flatMap((delivery) => {
+        const message = messageById.get(delivery.message)
+        return message ? [viewLetter(message, delivery)] : []
+      })
+      return { changes: [], result: { messages: shown, next: letters.next } }
+    })
+  },
+})
+
+const messagePage = lazily(() => z.object({ messages: z.array(messageView()), next: z.string().nullable() }))
+export type MessagePage = OutputOf<typeof messagePage>
+
+const pageInput = lazily(() => z.strictObject({ sender: sender(), ...page() }))
+
+const pageNeeds = (phase: 'open' | 'dead', input: OutputOf<typeof pageInput>) => ({
+  page: {
+    select: 'messages',
+    phase,
+    sender: input.sender ?? null,
+    limit: input.limit ?? pageSize,
+    after: input.after ?? null,
+  } as const,
+})
+
+function viewPage({ rows, next }: { rows: readonly Message[]; next: string | null }, now: number) {
+  return ask({ deliveries: deliveriesOf(...rows) }, ({ deliveries }) => ({
+    changes: [],
+    result: { messages: threadsOf(rows, deliveries).map((thread) => viewThread(thread, now)), next },
+  }))
+}
+
+export const checkPendingAcks = operation({
+  name: 'messages.checkPendingAcks',
+  summary: 'List messages that are still waiting for an acknowledgement, oldest first.',
+  effect: 'read',
+  input: pageInput,
+  output: messagePage,
+  needs: (input) => pageNeeds('open', input),
+  decide: (rows, _input, { now }) => viewPage(rows.page, now),
+})
+
+export const getPendingCount = operation({
+  name: 'messages.getPendingCount',
+  summary: 'Count messages that are still waiting for an acknowledgement.',
+  effect: 'read',
+  input: () => z.strictObject({ sender: sender() }),
+  output: () => z.number(),
+  needs: (input) => ({ count: { select: 'openMessageCount', sender: input.sender ?? null } as const }),
+  decide: ({ count }) => ({ changes: [], result: count }),
+})
+
+export const listDeadLetters = operation({
+  name: 'messages.listDeadLetters',
+  summary: 'List dead letters: messages nobody answered at any level, oldest first.',
+  effect: 'read',
+  input: pageInput,
+  output: messagePage,
+  needs: (input) => pageNeeds('dead', input),
+  decide: (rows, _input, { now }) => viewPage(rows.page, now),
+})

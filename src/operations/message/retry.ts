@@ -1,0 +1,189 @@
+/**
+ * Redelivery in three steps, none of which waits for anything outside: claim what is due under a lease, (send it,
+ * outside), record what came of it under the token of that lease. What waited long enough is settled beside it.
+ */
+import * as z from 'zod'
+import {
+  claimDelivery,
+  countAttempt,
+  type Delivery,
+  deferDelivery,
+  hasAllowance,
+  maxSendCrashes,
+  recordAttempt,
+} from '../../domain/delivery.ts'
+import { type Envelope, envelopeOf } from '../../domain/envelope.ts'
+import type { Message } from '../../domain/message.ts'
+import { damageOf, policyOf } from '../../domain/message-damage.ts'
+import { type Recipient, unregistered } from '../../domain/recipient.ts'
+import type { Change, Context } from '../../engines/engine.ts'
+import { NotFoundError } from '../../errors.ts'
+import { lazily } from '../../lazily.ts'
+import { claimant, holderWith } from '../agent/claimant.ts'
+import * as fields from '../fields.ts'
+import { ask, type OutputOf, operation } from '../operation.ts'
+import { Allowances } from './allowance.ts'
+import { deliveriesTo, findRecipient } from './thread.ts'
+import { stopDamaged, stopStranded, type Undeliverable, undeliverable } from './undeliverable.ts'
+
+/** Rows one transaction claims, and records when nothing has to be sent: some 2 ms, so that also a busy machine stays under 20. */
+export const maxClaimed = 25
+export const maxAdapters = 50
+export const maxKnown = 1000
+
+export const adaptersField = lazily(() => z.array(fields.name).max(maxAdapters))
+
+const claims = lazily(() =>
+  z.object({
+    claims: z.array(
+      z.object({
+        id: z.string(),
+        token: z.number(),
+        version: z.number(),
+        adapter: z.string(),
+        envelope: z.custom<Envelope>(),
+      }),
+    ),
+    deferred: z.number(),
+    failed: z.number(),
+    undeliverable: z.array(undeliverable()),
+  }),
+)
+export type DeliveryClaims = OutputOf<typeof claims>
+export type DeliveryClaim = DeliveryClaims['claims'][number]
+
+export const claimDue = operation({
+  name: 'messages.claimDue',
+  summary: 'Claim due deliveries that the given adapters can send.',
+  effect: 'write',
+  class: 'internal',
+  input: () =>
+    z.strictObject({
+      adapters: adaptersField(),
+      limit: z.int().min(1).max(maxClaimed).default(maxClaimed),
+      leaseMs: fields.leaseMs.unwrap(),
+    }),
+  output: claims,
+  needs: (input, { agent, instance }) => ({
+    due: { select: 'dueDeliveries', adapters: input.adapters, limit: input.limit } as const,
+    // Who sends holds it for as long as it sends: no process of another counts.
+    process: instance === null ? null : claimant({ agent, instance }),
+  }),
+  decide(rows, input, context) {
+    if (rows.due.length === 0)
+      return { changes: [], result: { claims: [], deferred: 0, failed: 0, undeliverable: [] } }
+    if (rows.process) holderWith(context, rows.process)
+    const names = [...new Set(rows.due.map(({ recipient }) => recipient))]
+    return ask(
+      {
+        messages: {
+          select: 'messagesById',
+          ids: [...new Set(rows.due.map(({ message }) => message))],
+        } as const,
+        known: { select: 'recipients', names, limit: maxKnown } as const,
+        allowances: { select: 'allowances', names: names.map(deliveriesTo) } as const,
+      },
+      ({ messages, known, allowances }) => {
+        const limits = new Allowances(allowances, context.now)
+        const messageById = new Map(messages.map((message) => [message.id, message]))
+        const steps = rows.due.map((delivery): Claiming => {
+          const message = messageById.get(delivery.message)
+          if (!message) return { kind: 'stopped', ...stopStranded(delivery, context) }
+          const damage = damageOf(message)
+          if (damage !== null) return { kind: 'stopped', ...stopDamaged(delivery, damage, context) }
+          const recipient = findRecipient(known, delivery.recipient) ?? unregistered(delivery.recipient)
+          return claimOne({ message, delivery, recipient }, limits, input.leaseMs, context)
+        })
+        return {
+          changes: [...steps.map(({ change }) => change), ...limits.changes()],
+          result: {
+            claims: steps.flatMap(({ claim }) => claim ?? []),
+            deferred: steps.filter(({ kind }) => kind === 'deferred').length,
+            failed: steps.filter(({ kind }) => kind === 'failed').length,
+            undeliverable: steps.flatMap(({ undeliverable }) => undeliverable ?? []),
+          },
+        }
+      },
+    )
+  },
+})
+
+interface Claiming {
+  readonly kind: 'claimed' | 'deferred' | 'failed' | 'stopped'
+  readonly change: Change
+  readonly claim?: DeliveryClaim
+  readonly undeliverable?: Undeliverable
+}
+
+function claimOne(
+  { message, delivery, recipient }: { message: Message; delivery: Delivery; recipient: Recipient },
+  limits: Allowances,
+  leaseMs: number,
+  context: Context,
+): Claiming {
+  const { agent } = context
+  if (delivery.crashes >= maxSendCrashes) {
+    const error = `its sender was lost ${delivery.crashes} times`
+    const after = countAttempt(delivery, message.policy, { outcome: 'failed', error }, context)
+    const event = { kind: 'delivery.failed', agent, detail: { error } } as const
+    return { kind: 'failed', change: { table: 'delivery', before: delivery, after, event } }
+  }
+  const at = hasAllowance(delivery, delivery.nextDueAt)
+    ? context.now
+    : limits.take(deliveriesTo(recipient.name), recipient.deliveriesPerMinute)
+  if (at > context.now) {
+    const event = { kind: 'delivery.deferred', agent, detail: { deferredMs: at - context.now } } as const
+    const after = deferDelivery(delivery, at)
+    return { kind: 'deferred', change: { table: 'delivery', before: delivery, after, event } }
+  }
+  const after = claimDelivery(delivery, context, leaseMs, context.now)
+  return {
+    kind: 'claimed',
+    change: { table: 'delivery', before: delivery, after, event: { kind: 'delivery.claimed', agent } },
+    claim: {
+      id: after.id,
+      token: after.token,
+      version: after.version,
+      adapter: after.adapter,
+      envelope: envelopeOf(message, delivery, recipient, delivery.attempts + 1),
+    },
+  }
+}
+
+export const record = operation({
+  name: 'messages.record',
+  summary: 'Record the result of a delivery attempt, under its token.',
+  effect: 'write',
+  class: 'internal',
+  input: () =>
+    z.strictObject({
+      delivery: fields.text(100),
+      token: z.int().nonnegative(),
+      outcome: z.enum(['sent', 'failed', 'released']),
+      error: fields.text(2000).default('it failed'),
+    }),
+  output: () => z.object({ attempts: z.number() }),
+  needs: ({ delivery }) => ({
+    deliveries: { select: 'deliveriesById', ids: [delivery] } as const,
+    messages: { select: 'messagesById', ids: [delivery.slice(0, delivery.lastIndexOf('/'))] } as const,
+  }),
+  decide({ deliveries, messages }, { delivery: id, token, outcome, error }, context) {
+    const [before] = deliveries
+    const [message] = messages
+    if (!before || !message) {
+      throw new NotFoundError({
+        what: `there is no delivery "${id}"`,
+        next: 'it was finished and removed; leave it alone',
+        facts: { delivery: id },
+      })
+    }
+    const attempt = outcome === 'failed' ? { outcome, error } : { outcome }
+    const after = recordAttempt(before, { agent: context.agent, token }, policyOf(message), attempt, context)
+    const detail = outcome === 'failed' ? { detail: { error } } : {}
+    const event = { kind: `delivery.${outcome}` as const, agent: context.agent, ...detail }
+    return {
+      changes: [{ table: 'delivery', before, after, event }],
+      result: { attempts: after.attempts },
+    }
+  },
+})

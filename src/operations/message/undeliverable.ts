@@ -1,0 +1,35 @@
+/** Deliveries that can never be made: set aside in the store, and told of. */
+import * as z from 'zod'
+import { type Delivery, stopDelivery, strandDelivery, strandedBecause } from '../../domain/delivery.ts'
+import type { Change, Context } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import type { OutputOf } from '../operation.ts'
+
+export const undeliverable = lazily(() =>
+  z.object({ delivery: z.string(), recipient: z.string(), error: z.string() }),
+)
+/** Which one, and why. */
+export type Undeliverable = OutputOf<typeof undeliverable>
+
+interface Stopped {
+  readonly change: Change
+  readonly undeliverable: Undeliverable
+}
+
+/** Of a message that cannot be read; settling ends that. */
+export function stopDamaged(before: Delivery, error: string, { agent, now }: Context): Stopped {
+  const after = stopDelivery(before, error, now)
+  const event = { kind: 'delivery.failed', agent, detail: { error } } as const
+  return { change: { table: 'delivery', before, after, event }, undeliverable: tell(before, error) }
+}
+
+/** Of a message that is gone. */
+export function stopStranded(before: Delivery, { agent, wall }: Context): Stopped {
+  const after = strandDelivery(before, wall)
+  const event = { kind: 'delivery.cancelled', agent, detail: { reason: strandedBecause } } as const
+  return { change: { table: 'delivery', before, after, event }, undeliverable: tell(before, strandedBecause) }
+}
+
+function tell({ id, recipient }: Delivery, error: string): Undeliverable {
+  return { delivery: id, recipient, error }
+}

@@ -1,0 +1,218 @@
+/** Acts of an operator or submitter: retry, cancel, setPriority, remove, cleanup, releaseFromQuarantine. */
+import * as z from 'zod'
+import {
+  assertUnneeded,
+  cancelItem,
+  describeItem,
+  type Item,
+  releaseItemFromQuarantine,
+  retryItem,
+  setItemPriority,
+} from '../../domain/item.ts'
+import { processingLockName } from '../../domain/queue.ts'
+import type { Change } from '../../engines/engine.ts'
+import { DuplicateError, HeldError } from '../../errors.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { ask, operation } from '../operation.ts'
+import { agreedPast, beforeOf } from '../recovery/horizon.ts'
+import { assertVersion, itemChange, requireItem, requireQueue } from '../subject.ts'
+import { itemView, viewItem } from '../view.ts'
+import { itemNeeds } from './finish.ts'
+
+const target = lazily(() => ({
+  queue: fields.queue,
+  ref: fields.ref,
+  reason: fields.reason,
+  expectedVersion: fields.expectedVersion,
+}))
+
+const why = (reason: string | undefined) => (reason === undefined ? undefined : { reason })
+
+export const retry = operation({
+  name: 'queue.retry',
+  summary: 'Retry a failed item.',
+  effect: 'write',
+  input: () => z.strictObject(target()),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, input.queue)
+    const item = requireItem(rows.item, input.queue, input.ref)
+    assertVersion(item, input.expectedVersion)
+    const after = retryItem(item, workflow, context)
+    const needs = {
+      sameKey:
+        item.key === null ? null : ({ select: 'openItemByKey', queue: item.queue, key: item.key } as const),
+      sameDedupeKey:
+        item.dedupeKey === null
+          ? null
+          : ({ select: 'openItemByDedupeKey', queue: item.queue, dedupeKey: item.dedupeKey } as const),
+    }
+    return ask(needs, ({ sameKey, sameDedupeKey }) => {
+      // Its key was free while it was closed; another item may have taken it.
+      if (sameKey && sameKey.id !== item.id)
+        throw new DuplicateError({ field: 'key', value: item.key as string, existing: sameKey.id })
+      if (sameDedupeKey && sameDedupeKey.id !== item.id)
+        throw new DuplicateError({
+          field: 'dedupeKey',
+          value: item.dedupeKey as string,
+          existing: sameDedupeKey.id,
+        })
+      return {
+        changes: [itemChange(item, after, 'item.retried', context, why(input.reason))],
+        result: viewItem(after, context.now),
+      }
+    })
+  },
+})
+
+export const cancel = operation({
+  name: 'queue.cancel',
+  summary: 'Cancel an item. A holder is notified and loses both the item and its lock.',
+  effect: 'write',
+  input: () => z.strictObject(target()),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, input.queue)
+    const item = requireItem(rows.item, input.queue, input.ref)
+    assertVersion(item, input.expectedVersion)
+    const after = cancelItem(item, workflow, context)
+    const cancelled = itemChange(item, after, 'item.cancelled', context, {
+      ...why(input.reason),
+      holder: item.agent,
+    })
+    if (item.phase !== 'held') return { changes: [cancelled], result: viewItem(after, context.now) }
+    return ask({ locks: { select: 'lock', name: processingLockName(item.queue) } as const }, ({ locks }) => ({
+      changes: [
+        cancelled,
+        ...locks
+          .filter((lock) => lock.item === item.id)
+          .map(
+            (lock): Change => ({
+              table: 'lock',
+              before: lock,
+              after: null,
+              event: {
+                kind: 'lock.released',
+                agent: context.agent,
+                detail: { because: 'its item was cancelled' },
+              },
+            }),
+          ),
+      ],
+      result: viewItem(after, context.now),
+    }))
+  },
+})
+
+export const setPriority = operation({
+  name: 'queue.setPriority',
+  summary: 'Change the priority of an item.',
+  effect: 'write',
+  input: () =>
+    z.strictObject({ ...target(), priority: fields.priority.unwrap().describe('Lower numbers come first.') }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const item = requireItem(rows.item, input.queue, input.ref)
+    assertVersion(item, input.expectedVersion)
+    const after = setItemPriority(item, input.priority)
+    if (after === null) return { changes: [], result: viewItem(item, context.now) }
+    return {
+      changes: [
+        itemChange(item, after, 'item.prioritized', context, { from: item.priority, ...why(input.reason) }),
+      ],
+      result: viewItem(after, context.now),
+    }
+  },
+})
+
+export const releaseFromQuarantine = operation({
+  name: 'queue.releaseFromQuarantine',
+  summary: 'Release an item from quarantine and reset its crash count.',
+  effect: 'admin',
+  input: () => z.strictObject(target()),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, input.queue)
+    const item = requireItem(rows.item, input.queue, input.ref)
+    assertVersion(item, input.expectedVersion)
+    const after = releaseItemFromQuarantine(item, workflow, context)
+    return {
+      changes: [itemChange(item, after, 'item.unquarantined', context, why(input.reason))],
+      result: viewItem(after, context.now),
+    }
+  },
+})
+
+export const remove = operation({
+  name: 'queue.remove',
+  summary:
+    'Remove an item; its events stay. Refused while others wait for it, or while it is held unless forced.',
+  effect: 'admin',
+  input: () =>
+    z.strictObject({ ...target(), force: z.boolean().optional().describe('Even while it is held.') }),
+  output: () => z.boolean(),
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const item = rows.item
+    if (!item) return { changes: [], result: false }
+    assertVersion(item, input.expectedVersion)
+    if (item.phase === 'held' && !input.force) {
+      throw new HeldError(
+        { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
+        'cancel it first, or remove it with force',
+      )
+    }
+    return ask({ found: { select: 'dependents', ids: [item.id], limit: 10 } as const }, ({ found }) => {
+      const waiting = found.filter((each) => each.item.waitingFor.includes(item.id))
+      const items = waiting.map((dependent) => dependent.item)
+      assertUnneeded(item, items, 'cancel or remove those first')
+      return { changes: [removal(item, context.agent, why(input.reason))], result: true }
+    })
+  },
+})
+
+/** Removed, and only its events stay. */
+export function removal(item: Item, agent: string, detail?: { reason: string }): Change {
+  return {
+    table: 'item',
+    before: item,
+    after: null,
+    event: { kind: 'item.removed', agent, detail: { ...detail, key: item.key, state: item.state } },
+  }
+}
+
+const maxCleaned = 500
+/** A dry run holds nobody up, so it may look at more. */
+const maxDryRun = 10_000
+/** Also what was closed while the date was ahead. */
+const everythingClosed = Number.MAX_SAFE_INTEGER
+
+export const cleanup = operation({
+  name: 'queue.cleanup',
+  summary: 'Remove finished items older than an age (0 = all); at most 500 per call. Events stay.',
+  effect: 'admin',
+  input: () =>
+    z.strictObject({
+      queue: fields.queue.optional(),
+      maxAgeMs: z.int().min(0).describe('Only items finished longer ago than this, ms; 0 = all finished.'),
+      dryRun: fields.dryRun,
+    }),
+  output: () => z.object({ removed: z.number(), more: z.boolean() }),
+  needs: () => ({ kept: { select: 'horizons' } as const }),
+  decide({ kept }, { queue = null, maxAgeMs, dryRun }, context) {
+    const { past, change } = agreedPast(maxAgeMs, kept, context)
+    const before = maxAgeMs === 0 ? everythingClosed : beforeOf(past)
+    const limit = dryRun ? maxDryRun : maxCleaned
+    return ask({ closed: { select: 'closedBefore', queue, before, limit } as const }, ({ closed }) => ({
+      changes: dryRun
+        ? []
+        : [...change, ...closed.map((item) => removal(item, context.agent, { reason: 'retention' }))],
+      result: { removed: closed.length, more: closed.length === limit },
+    }))
+  },
+})

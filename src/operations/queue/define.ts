@@ -1,0 +1,229 @@
+/** Queues and workflows themselves: define, pause, resume. */
+import * as z from 'zod'
+import { assertRenewable } from '../../domain/lease.ts'
+import {
+  adjustQueue,
+  assertSameWorkflow,
+  createQueue,
+  pauseQueue,
+  type Queue,
+  resumeQueue,
+} from '../../domain/queue.ts'
+import {
+  assertWorkflow,
+  builtInWorkflow,
+  builtInWorkflows,
+  isOneStep,
+  isSameWorkflow,
+  type Workflow,
+} from '../../domain/workflow.ts'
+import type { Change, Context, DefinedQueue } from '../../engines/engine.ts'
+import { InvalidError, NotFoundError } from '../../errors.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { type OutputOf, operation } from '../operation.ts'
+import { requireQueue, workflowOf } from '../subject.ts'
+
+/** The queue a new item goes to; made when it does not exist yet. */
+export function ensureQueue(
+  defined: DefinedQueue | null,
+  name: string,
+  context: Context,
+  workflowName: 'job' | 'merge' | 'task' = 'job',
+): { queue: Queue; workflow: Workflow; changes: Change[] } {
+  if (defined) return { queue: defined.queue, workflow: workflowOf(defined), changes: [] }
+  const workflow = builtInWorkflow(workflowName) as Workflow
+  const queue = createQueue(name, workflow, {}, context.wall)
+  return { queue, workflow, changes: [queueChange(null, queue, 'queue.created', context)] }
+}
+
+function queueChange(
+  before: Queue | null,
+  after: Queue,
+  kind: 'queue.created' | 'queue.changed' | 'queue.paused' | 'queue.resumed',
+  context: Context,
+): Change {
+  return { table: 'queue', before, after, event: { kind, agent: context.agent } }
+}
+
+const queueView = lazily(() =>
+  z.object({
+    name: z.string(),
+    workflow: z.string(),
+    slots: z.number().nullable(),
+    maxAttempts: z.number(),
+    maxCrashes: z.number(),
+    leaseMs: z.number().nullable(),
+    manualLeaseMs: z.number().nullable(),
+    backoff: z.object({ baseMs: z.number(), factor: z.number(), maxMs: z.number() }).nullable(),
+    pausedAt: z.number().nullable(),
+    pausedBy: z.string().nullable(),
+    pauseReason: z.string().nullable(),
+    createdAt: z.number(),
+    version: z.number(),
+  }),
+)
+export type QueueView = OutputOf<typeof queueView>
+
+export const defineWorkflow = operation({
+  name: 'workflow.define',
+  summary: 'Define a custom workflow. Defining the same one again is a no-op.',
+  effect: 'admin',
+  input: () => z.strictObject({ workflow: fields.workflow }),
+  output: () => z.object({ name: z.string(), defined: z.boolean() }),
+  needs: ({ workflow }) => ({ stored: { select: 'workflow', name: workflow.name } as const }),
+  decide({ stored }, input, context) {
+    const workflow = input.workflow as Workflow
+    assertWorkflow(workflow)
+    if (stored && !isSameWorkflow(stored.definition, workflow)) {
+      throw new InvalidError({
+        what: `workflow "${workflow.name}" is already defined differently`,
+        next: 'choose another name: items are already in states of the old one',
+        facts: { workflow: workflow.name },
+      })
+    }
+    if (stored) return { changes: [], result: { name: workflow.name, defined: false } }
+    const after = { name: workflow.name, definition: workflow, version: 1 }
+    return {
+      changes: [
+        { table: 'workflow', before: null, after, event: { kind: 'workflow.defined', agent: context.agent } },
+      ],
+      result: { name: workflow.name, defined: true },
+    }
+  },
+})
+
+export const defineQueue = operation({
+  name: 'queue.define',
+  summary: 'Create a queue with its workflow and limits, or change the limits of one.',
+  effect: 'admin',
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      workflow: fields.name.optional().describe('job (default), merge, task, or one you defined.'),
+      slots: z.int().min(1).max(100).optional().describe('Slots of the processing lock.'),
+      maxAttempts: z
+        .int()
+        .min(1)
+        .max(1000)
+        .optional()
+        .describe(
+          'Attempts in all, the first included: once this many have failed, an item fails for good; default 3.',
+        ),
+      maxCrashes: z
+        .int()
+        .min(0)
+        .max(1000)
+        .optional()
+        .describe('Crashes without progress before quarantine; 0 = never.'),
+      leaseMs: fields.leaseMs.describe(
+        'Length of leases on its items and lock that a process renews, at least 500 ms; default that of the process.',
+      ),
+      manualLeaseMs: fields.leaseMs.describe(
+        'Length of leases on its items and lock that nobody renews; default 300 s, 30 min for tasks.',
+      ),
+      backoff: fields.backoff(),
+    }),
+  output: queueView,
+  needs: (input) => ({
+    defined: { select: 'queue', name: input.queue } as const,
+    custom:
+      input.workflow !== undefined && !builtInWorkflow(input.workflow)
+        ? ({ select: 'workflow', name: input.workflow } as const)
+        : null,
+  }),
+  decide({ defined, custom }, input, context) {
+    assertRenewable(input.leaseMs)
+    if (defined) {
+      if (input.workflow !== undefined) assertSameWorkflow(defined.queue, input.workflow)
+      const after = adjustQueue(defined.queue, input)
+      return {
+        changes: after ? [queueChange(defined.queue, after, 'queue.changed', context)] : [],
+        result: after ?? defined.queue,
+      }
+    }
+    const workflow = custom?.definition ?? builtInWorkflow(input.workflow ?? 'job')
+    if (!workflow) {
+      throw new NotFoundError({
+        what: `there is no workflow "${input.workflow}"`,
+        next: `define it first; built in are ${Object.keys(builtInWorkflows).join(', ')}`,
+        facts: { workflow: input.workflow },
+      })
+    }
+    const after = createQueue(input.queue, workflow, input, context.wall)
+    return { changes: [queueChange(null, after, 'queue.created', context)], result: after }
+  },
+})
+
+export const describe = operation({
+  name: 'queue.describe',
+  summary: 'Get a queue with its workflow and limits; null when there is none.',
+  effect: 'read',
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () => queueView().nullable(),
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  decide: ({ defined }) => ({ changes: [], result: defined?.queue ?? null }),
+})
+
+export const checkOneStep = operation({
+  name: 'queue.checkOneStep',
+  summary:
+    'Say whether a claimed item of a queue can be completed or failed directly; null when there is no queue.',
+  effect: 'read',
+  class: 'client',
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () => z.boolean().nullable(),
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  decide: ({ defined }) => ({ changes: [], result: defined && isOneStep(workflowOf(defined)) }),
+})
+
+export const listQueues = operation({
+  name: 'queue.listQueues',
+  summary: 'List every queue with its workflow and limits.',
+  effect: 'read',
+  input: () => z.strictObject({}),
+  output: () => z.object({ queues: z.array(queueView()) }),
+  needs: () => ({ defined: { select: 'queues', names: null } as const }),
+  decide: ({ defined }) => ({
+    changes: [],
+    result: {
+      queues: defined.map(({ queue }) => queue).sort((left, right) => (left.name < right.name ? -1 : 1)),
+    },
+  }),
+})
+
+const pauseOutput = lazily(() => z.object({ changed: z.boolean(), queue: queueView() }))
+
+export const pause = operation({
+  name: 'queue.pause',
+  summary: 'Pause a queue: no new claims. Held items carry on.',
+  effect: 'admin',
+  input: () => z.strictObject({ queue: fields.queue, reason: fields.reason }),
+  output: pauseOutput,
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  decide({ defined }, input, context) {
+    const { queue } = requireQueue(defined, input.queue)
+    const after = pauseQueue(queue, context.agent, input.reason ?? null, context.wall)
+    return {
+      changes: after ? [queueChange(queue, after, 'queue.paused', context)] : [],
+      result: { changed: after !== null, queue: after ?? queue },
+    }
+  },
+})
+
+export const resume = operation({
+  name: 'queue.resume',
+  summary: 'Resume a paused queue.',
+  effect: 'admin',
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: pauseOutput,
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  decide({ defined }, input, context) {
+    const { queue } = requireQueue(defined, input.queue)
+    const after = resumeQueue(queue)
+    return {
+      changes: after ? [queueChange(queue, after, 'queue.resumed', context)] : [],
+      result: { changed: after !== null, queue: after ?? queue },
+    }
+  },
+})

@@ -1,0 +1,313 @@
+/** What a holder does with an item: renew, progress, move, complete, fail, release. */
+import * as z from 'zod'
+import { adjustBackoff, retryBackoff } from '../../domain/backoff.ts'
+import {
+  assertHolds,
+  completeItem,
+  failItem,
+  type Item,
+  isCompletedUnder,
+  type Json,
+  moveItem,
+  recordProgress,
+  releaseItem,
+  unblockItem,
+} from '../../domain/item.ts'
+import { isHolder, renew as renewLease } from '../../domain/lease.ts'
+import type { Queue } from '../../domain/queue.ts'
+import type { Workflow } from '../../domain/workflow.ts'
+import type { Cascade, Change, Context, DefinedQueue, Dependent, EventDraft } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { ask, operation, type Step } from '../operation.ts'
+import { assertVersion, itemChange, requireItem, requireQueue, workflowOf } from '../subject.ts'
+import { type ItemView, itemView, viewItem } from '../view.ts'
+
+/** Waiting items that one transaction frees; more would hold others up. */
+const maxFreed = 100
+
+export const itemInput = lazily(() => ({ queue: fields.queue, ref: fields.ref, token: fields.token }))
+
+export const itemNeeds = (input: { queue: string; ref: string }) => ({
+  defined: { select: 'queue', name: input.queue } as const,
+  item: { select: 'item', queue: input.queue, ref: input.ref } as const,
+})
+
+type ItemRows = { defined: DefinedQueue | null; item: Item | null }
+
+/** The item and its workflow, for its holder only. */
+export function heldItem(
+  rows: ItemRows,
+  input: { queue: string; ref: string; token?: number | undefined },
+  context: Context,
+) {
+  const { workflow, queue } = requireQueue(rows.defined, input.queue)
+  const item = requireItem(rows.item, input.queue, input.ref, input.token)
+  const { late } = assertHolds(item, { agent: context.agent, token: input.token }, context.now)
+  return { item, workflow, queue, late }
+}
+
+/** Ends an act: an item that succeeded frees what waited for it, the first 100 in the same transaction. */
+export function finish(change: Change & { table: 'item'; after: Item }, context: Context): Step<ItemView> {
+  const { after } = change
+  const decision = { changes: [change], result: viewItem(after, context.now) }
+  if (after.outcome !== 'succeeded') return decision
+  return ask(dependentsOf(after.id), ({ waiting }) => ({
+    ...decision,
+    changes: [change, ...freed(waiting, after.id, context)],
+  }))
+}
+
+/** What waits for an item, as much of it as one transaction frees. */
+export const dependentsOf = (id: string) => ({
+  waiting: { select: 'dependents', ids: [id], limit: maxFreed } as const,
+})
+
+/** Nothing waits for this blocker any more. There may be more: as long as the last row is there, somebody frees them. */
+export function freed(waiting: readonly Dependent[], blocker: string, context: Context): Change[] {
+  return [
+    ...waiting.flatMap((dependent) => unblocked(dependent, blocker, context)),
+    ...(waiting.length === maxFreed
+      ? [{ table: 'cascade', before: null, after: { blocker, at: context.wall } } as const]
+      : []),
+  ]
+}
+
+export const freeDependents = operation({
+  name: 'queue.freeDependents',
+  summary: 'Free up to 100 items that waited for one that has succeeded.',
+  effect: 'write',
+  class: 'internal',
+  input: () => z.strictObject({}),
+  output: () => z.object({ freed: z.number(), more: z.boolean() }),
+  needs: () => ({ waiting: { select: 'freedDependents', limit: maxFreed } as const }),
+  decide({ waiting: { dependents, finished, more } }, _input, context) {
+    const items = firstOfEach(dependents)
+    const freed = items.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context))
+    return {
+      changes: [...freed, ...finished.map(endedCascade)],
+      result: { freed: freed.length, more },
+    }
+  },
+})
+
+/** Each item changes once in a transaction: what else it no longer waits for is found by the next. */
+export function firstOfEach<Freed extends Dependent>(dependents: readonly Freed[]): Freed[] {
+  const first = new Map<string, Freed>()
+  for (const each of dependents) if (!first.has(each.item.id)) first.set(each.item.id, each)
+  return [...first.values()]
+}
+
+export function endedCascade(cascade: Cascade): Change {
+  return { table: 'cascade', before: cascade, after: null }
+}
+
+/** The item no longer waits for this blocker. */
+export function unblocked(dependent: Dependent, blocker: string, context: Context): Change[] {
+  const after = unblockItem(dependent.item, workflowOf(dependent), blocker)
+  return after ? [itemChange(dependent.item, after, 'item.unblocked', context, { blocker })] : []
+}
+
+export function changed(
+  before: Item,
+  after: Item,
+  event: Omit<EventDraft, 'agent'>,
+  context: Context,
+  late = false,
+) {
+  const detail = late ? { ...event.detail, late } : event.detail
+  return {
+    table: 'item',
+    before,
+    after,
+    event: { kind: event.kind, agent: context.agent, ...(detail ? { detail } : {}) },
+  } as const
+}
+
+export const renew = operation({
+  name: 'queue.renew',
+  summary: 'Renew the lease of an item for its full length.',
+  effect: 'write',
+  input: () => z.strictObject({ ...itemInput(), leaseMs: fields.leaseMs }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item } = heldItem(rows, input, context)
+    const after = renewLease(item, context.now, input.leaseMs)
+    return { changes: [{ table: 'item', before: item, after }], result: viewItem(after, context.now) }
+  },
+})
+
+const progressNote = lazily(() => fields.json().describe('Progress; any JSON.'))
+
+export const progress = operation({
+  name: 'queue.progress',
+  summary: 'Record progress on an item. New progress clears its crash count.',
+  effect: 'write',
+  input: () => z.strictObject({ ...itemInput(), progress: progressNote(), data: fields.data.optional() }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item, late } = heldItem(rows, input, context)
+    const after = withData(recordProgress(item, input.progress as Json), input.data)
+    return {
+      changes: [changed(item, after, { kind: 'item.progressed' }, context, late)],
+      result: viewItem(after, context.now),
+    }
+  },
+})
+
+export const move = operation({
+  name: 'queue.move',
+  summary: 'Move an item to another state of its workflow. A held item needs its token.',
+  effect: 'write',
+  input: () =>
+    z.strictObject({
+      ...itemInput(),
+      to: fields.text(100).min(1).describe('The state it goes to.'),
+      data: fields.data.optional(),
+      expectedVersion: fields.expectedVersion,
+    }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, input.queue)
+    const item = requireItem(rows.item, input.queue, input.ref, input.token)
+    const late =
+      item.phase === 'held' || input.token !== undefined
+        ? assertHolds(item, { agent: context.agent, token: input.token }, context.now).late
+        : false
+    assertVersion(item, input.expectedVersion)
+    const moved = moveItem(item, workflow, input.to, context)
+    if (moved === null) return { changes: [], result: viewItem(item, context.now) }
+    const after = withData(moved, input.data)
+    return finish(
+      changed(
+        item,
+        after,
+        { kind: 'item.moved', detail: { from: item.state, to: after.state } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})
+
+/** Facts are added to those that are there; all of them together have the bounds of a payload. */
+function withData(item: Item, data: Record<string, unknown> | undefined): Item {
+  if (data === undefined) return item
+  const all = { ...item.data, ...(data as Item['data']) }
+  fields.assertSize('data', all)
+  return { ...item, data: all }
+}
+
+export const complete = operation({
+  name: 'queue.complete',
+  summary: 'Complete an item. Items that waited for it become ready.',
+  effect: 'write',
+  input: () =>
+    z.strictObject({ ...itemInput(), result: fields.result, expectedVersion: fields.expectedVersion }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    if (rows.item && isCompletedUnder(rows.item, input.token))
+      return { changes: [], result: viewItem(rows.item, context.now) }
+    const { item, workflow, late } = heldItem(rows, input, context)
+    assertVersion(item, input.expectedVersion)
+    return finish(
+      changed(
+        item,
+        completeItem(item, workflow, input.result ?? null, context),
+        { kind: 'item.completed' },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})
+
+export const failInput = lazily(() => ({
+  ...itemInput(),
+  error: fields.failure,
+  retryable: z.boolean().optional().describe('Whether a retry may help; default that of the workflow.'),
+  backoff: fields.backoff(),
+}))
+
+export const fail = operation({
+  name: 'queue.fail',
+  summary: 'Report a handled failure. The item is retried while attempts are left.',
+  effect: 'write',
+  input: () => z.strictObject(failInput()),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item, workflow, queue, late } = heldItem(rows, input, context)
+    return finish(
+      changed(
+        item,
+        failed(item, { workflow, queue }, input, context),
+        { kind: 'item.failed', detail: { message: input.error.message } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})
+
+export function failed(
+  item: Item,
+  { workflow, queue }: { workflow: Workflow; queue: Queue },
+  input: z.output<z.ZodObject<ReturnType<typeof failInput>>>,
+  context: Context,
+): Item {
+  return failItem(
+    item,
+    workflow,
+    {
+      error: input.error,
+      retryable: input.retryable ?? workflow.failsRetryably,
+      backoff: adjustBackoff(queue.backoff ?? retryBackoff, input.backoff),
+      random: context.random,
+    },
+    context,
+  )
+}
+
+export const release = operation({
+  name: 'queue.release',
+  summary: 'Release an item unfinished. False when it was no longer yours.',
+  effect: 'write',
+  input: () => z.strictObject({ ...itemInput(), reason: fields.reason }),
+  output: () => z.boolean(),
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, input.queue)
+    // It was removed from under its holder: as with every late release, there is nothing left to give back.
+    if (!rows.item && input.token !== undefined) return { changes: [], result: false }
+    const item = requireItem(rows.item, input.queue, input.ref)
+    if (item.phase !== 'held' || !isHolder(item, { agent: context.agent, token: input.token })) {
+      const detail = { act: 'release', state: item.state, currentToken: item.token, holder: item.agent }
+      return {
+        changes: [],
+        remarks: [
+          {
+            kind: 'item.refused',
+            agent: context.agent,
+            subject: 'item',
+            id: item.id,
+            queue: item.queue,
+            token: input.token ?? null,
+            detail,
+          },
+        ],
+        result: false,
+      }
+    }
+    const after = releaseItem(item, workflow, context)
+    const detail = input.reason === undefined ? undefined : { reason: input.reason }
+    return { changes: [itemChange(item, after, 'item.released', context, detail)], result: true }
+  },
+})

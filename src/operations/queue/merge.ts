@@ -1,0 +1,162 @@
+/** The merge workflow's own acts: rebase data, freshness, and the merge itself. */
+import * as z from 'zod'
+import { completeItem, isCompletedUnder, moveItem } from '../../domain/item.ts'
+import {
+  assertFresh,
+  assertHeadSha,
+  isFresh as isItemFresh,
+  returnItem,
+  withRebase,
+} from '../../domain/merge.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { operation } from '../operation.ts'
+import { requireItem } from '../subject.ts'
+import { itemView, viewItem } from '../view.ts'
+import { changed, failed, failInput, finish, heldItem, itemInput, itemNeeds } from './finish.ts'
+
+const sha = lazily(() => fields.text(128).min(1))
+const target = lazily(() => sha().describe('The commit the target is at.'))
+
+export const updateRebaseMetadata = operation({
+  name: 'queue.updateRebaseMetadata',
+  summary: 'Record a finished rebase (its head and base) and move from rebasing to testing.',
+  effect: 'write',
+  input: () =>
+    z.strictObject({
+      ...itemInput(),
+      headSha: sha().describe('The rebased change.'),
+      testedAgainstSha: target(),
+    }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    assertHeadSha(input.headSha)
+    const { item, workflow, late } = heldItem(rows, input, context)
+    const moved = moveItem(item, workflow, 'testing', context)
+    if (moved === null) return { changes: [], result: viewItem(item, context.now) }
+    const after = withRebase(
+      moved,
+      { headSha: input.headSha, testedAgainstSha: input.testedAgainstSha },
+      context.wall,
+    )
+    return finish(
+      changed(
+        item,
+        after,
+        { kind: 'item.rebased', detail: { testedAgainstSha: input.testedAgainstSha } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})
+
+export const isFresh = operation({
+  name: 'queue.isFresh',
+  summary: 'Say whether the change was tested against the current target.',
+  effect: 'read',
+  input: () => z.strictObject({ queue: fields.queue, ref: fields.ref, mainSha: target() }),
+  output: () => z.boolean(),
+  needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
+  decide: ({ item }, input) => ({
+    changes: [],
+    result: isItemFresh(requireItem(item, input.queue, input.ref), input.mainSha),
+  }),
+})
+
+export const returnToRebasing = operation({
+  name: 'queue.returnToRebasing',
+  summary: 'Return a change to rebasing because the target has moved.',
+  effect: 'write',
+  input: () => z.strictObject({ ...itemInput(), mainSha: target() }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item, workflow, late } = heldItem(rows, input, context)
+    const returned = returnItem(item, workflow, input.mainSha, context)
+    return finish(
+      changed(
+        item,
+        returned,
+        { kind: 'item.moved', detail: { from: item.state, to: returned.state, mainSha: input.mainSha } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})
+
+export const beginMerge = operation({
+  name: 'queue.beginMerge',
+  summary:
+    'Go from ready_to_merge to merging; from here it cannot be cancelled. Give mainSha to merge only what is fresh.',
+  effect: 'write',
+  input: () =>
+    z.strictObject({
+      ...itemInput(),
+      mainSha: target()
+        .optional()
+        .describe('The commit the target is at. Refused unless the change was tested against it.'),
+      journal: fields.data.optional().describe('What the next worker needs to tell whether it landed.'),
+    }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item, workflow, late } = heldItem(rows, input, context)
+    const { mainSha } = input
+    if (mainSha !== undefined) assertFresh(item, mainSha)
+    const moved = moveItem(item, workflow, 'merging', context)
+    if (moved === null) return { changes: [], result: viewItem(item, context.now) }
+    const after = input.journal
+      ? { ...moved, data: { ...moved.data, journal: input.journal as never } }
+      : moved
+    const freshness = mainSha === undefined ? { freshness: 'not checked' } : { mainSha }
+    const detail = { from: item.state, to: after.state, ...freshness }
+    return finish(changed(item, after, { kind: 'item.moved', detail }, context, late), context)
+  },
+})
+
+export const completeMerge = operation({
+  name: 'queue.completeMerge',
+  summary: 'Record that the change has landed as this commit, and free the changes stacked on it.',
+  effect: 'write',
+  input: () => z.strictObject({ ...itemInput(), mergedSha: sha().describe('The commit it landed as.') }),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    if (rows.item && isCompletedUnder(rows.item, input.token))
+      return { changes: [], result: viewItem(rows.item, context.now) }
+    const { item, workflow, late } = heldItem(rows, input, context)
+    const completed = completeItem(item, workflow, null, context)
+    const after = { ...completed, data: { ...completed.data, mergedSha: input.mergedSha } }
+    return finish(
+      changed(item, after, { kind: 'item.merged', detail: { mergedSha: input.mergedSha } }, context, late),
+      context,
+    )
+  },
+})
+
+export const failMerge = operation({
+  name: 'queue.failMerge',
+  summary: 'Report a failed merge. Terminal unless marked retryable.',
+  effect: 'write',
+  input: () => z.strictObject(failInput()),
+  output: itemView,
+  needs: itemNeeds,
+  decide(rows, input, context) {
+    const { item, workflow, queue, late } = heldItem(rows, input, context)
+    return finish(
+      changed(
+        item,
+        failed(item, { workflow, queue }, input, context),
+        { kind: 'item.failed', detail: { message: input.error.message } },
+        context,
+        late,
+      ),
+      context,
+    )
+  },
+})

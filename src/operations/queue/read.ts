@@ -1,0 +1,141 @@
+/** Looking at a queue: get, list, position, stats. Reads never enter a write transaction. */
+import * as z from 'zod'
+import { decideLines, type ItemLines } from '../../domain/item-lines.ts'
+import { countQueue } from '../../domain/queue-counts.ts'
+import { builtInWorkflow, type Workflow } from '../../domain/workflow.ts'
+import * as fields from '../fields.ts'
+import { ask, operation } from '../operation.ts'
+import { asFreed, closedBlockers, knownWorkflow, requireItem, workflowOf } from '../subject.ts'
+import { itemView, viewItem } from '../view.ts'
+import { itemNeeds } from './finish.ts'
+
+/** A count stops here; it answers "how far back", not "how many exactly". */
+const maxPosition = 100_000
+
+export const get = operation({
+  name: 'queue.get',
+  summary: 'Get an item by id or key; null when there is none.',
+  effect: 'read',
+  input: () => z.strictObject({ queue: fields.queue, ref: fields.ref }),
+  output: () => itemView().nullable(),
+  needs: (input) => ({ ...itemNeeds(input), closed: closedBlockers }),
+  decide({ item, defined, closed }, _input, { now }) {
+    return { changes: [], result: item ? viewItem(asFreed(item, defined, closed), now) : null }
+  },
+})
+
+export const list = operation({
+  name: 'queue.list',
+  summary: 'List the items of a queue in claim order.',
+  effect: 'read',
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      states: z.array(fields.text(100)).max(50).optional().describe('Only these states.'),
+      phase: z
+        .enum(['ready', 'suspect', 'waiting', 'held', 'closed'])
+        .optional()
+        .describe('Only those in this phase.'),
+      quarantined: z.boolean().optional().describe('Only quarantined items.'),
+      limit: fields.limit,
+      after: fields.after,
+    }),
+  output: () => z.object({ items: z.array(itemView()), next: z.string().nullable() }),
+  needs: ({ queue }) => ({ defined: { select: 'queue', name: queue } as const, closed: closedBlockers }),
+  decide(
+    { defined, closed },
+    { queue, states = null, phase = null, quarantined = null, limit, after },
+    { now },
+  ) {
+    const wanted = { states, phase, quarantined }
+    const page = {
+      select: 'items',
+      queue,
+      ...withFreed(decideLines(wanted, defined && knownWorkflow(defined)), closed),
+      states,
+      quarantined,
+      filter: null,
+      limit: limit ?? 100,
+      after: after ?? null,
+    } as const
+    return ask({ page }, (more) => {
+      const items = more.page.rows
+        .map((item) => asFreed(item, defined, closed))
+        .filter((item) => phase === null || item.phase === phase)
+      return {
+        changes: [],
+        result: { items: items.map((item) => viewItem(item, now)), next: more.page.next },
+      }
+    })
+  },
+})
+
+/** What nothing keeps back any more belongs in line, although its row is yet to be freed. */
+function withFreed({ lines, ...rest }: ItemLines, closed: readonly string[]) {
+  const isInLine = lines.includes('ready') || lines.includes('suspect')
+  if (closed.length === 0 || !isInLine || lines.includes('waiting')) return { ...rest, lines, freedBy: null }
+  return { ...rest, lines: [...lines, 'waiting'] as const, freedBy: closed }
+}
+
+export const position = operation({
+  name: 'queue.position',
+  summary: '1-based position of an item among those that can be claimed; null when it cannot be.',
+  effect: 'read',
+  input: () => z.strictObject({ queue: fields.queue, ref: fields.ref }),
+  output: () => z.number().nullable(),
+  needs: (input) => ({ ...itemNeeds(input), closed: closedBlockers }),
+  decide({ item: found, defined, closed }, input) {
+    const item = asFreed(requireItem(found, input.queue, input.ref), defined, closed)
+    if (item.phase !== 'ready') return { changes: [], result: null }
+    const line = {
+      select: 'line',
+      queue: item.queue,
+      priority: item.priority,
+      addedAt: item.addedAt,
+      id: item.id,
+      limit: maxPosition,
+    } as const
+    return ask({ line: line }, ({ line }) => ({ changes: [], result: line.ahead + 1 }))
+  },
+})
+
+export const stats = operation({
+  name: 'queue.stats',
+  summary: 'Count items per state, and say how long the oldest has waited.',
+  effect: 'read',
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () =>
+    z.object({
+      total: z.number().describe('Every item, once; the next seven add up to it.'),
+      pending: z.number().describe('Can be claimed now.'),
+      blocked: z.number().describe('Delayed, or waiting for others.'),
+      quarantined: z.number().describe('Quarantined after crashes.'),
+      processing: z.number(),
+      completed: z.number(),
+      failed: z.number().describe('Failed for good, or until somebody retries it.'),
+      cancelled: z.number(),
+      byState: z.record(z.string(), z.number()),
+      oldestReadyMs: z.number().nullable(),
+      paused: z.boolean(),
+      exists: z.boolean().describe('False: nobody has defined it or added anything to it yet.'),
+    }),
+  needs: ({ queue }) => ({
+    defined: { select: 'queue', name: queue } as const,
+    counts: { select: 'counts', queue } as const,
+  }),
+  decide({ defined, counts }, _input, context) {
+    // Whoever looks before the first item was added sees an empty queue, as whoever claims from it does.
+    const workflow = defined ? workflowOf(defined) : (builtInWorkflow('job') as Workflow)
+    return {
+      changes: [],
+      result: {
+        ...countQueue(counts, workflow),
+        byState: counts.byState,
+        oldestReadyMs:
+          counts.oldestReadyAt === null ? null : Math.max(0, context.wall - counts.oldestReadyAt),
+        paused: defined !== null && defined.queue.pausedAt !== null,
+        exists: defined !== null,
+      },
+    }
+  },
+})

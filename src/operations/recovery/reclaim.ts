@@ -1,0 +1,180 @@
+/** What taking a lease from a lost holder writes: the row, its event, the record of the run; and how it is told. */
+import type { Delivery } from '../../domain/delivery.ts'
+import type { Healer } from '../../domain/healer.ts'
+import { type Process, recordedLoss, recordLoss } from '../../domain/instance.ts'
+import type { Item } from '../../domain/item.ts'
+import { holderOf, type Lock } from '../../domain/lock.ts'
+import { processingLockName } from '../../domain/queue.ts'
+import { countRecovered, type ItemRules, type Reclaimed, type ReclaimedItem } from '../../domain/recovery.ts'
+import { builtInWorkflow } from '../../domain/workflow.ts'
+import type { Change, Context, DefinedQueue } from '../../engines/engine.ts'
+import { delayedLock } from '../lock/lock.ts'
+import type { RecoveryReport } from './recovery.ts'
+
+/** What it takes to say who is to blame for the loss of these: the processes that held them. */
+export function processNeeds(items: readonly Item[]) {
+  const instances = new Set(items.flatMap(({ instance }) => instance ?? []))
+  const processes = { select: 'processes', instances: [...instances] } as const
+  return { processes: instances.size === 0 ? null : processes }
+}
+
+export function rulesFor(
+  item: Item,
+  queues: readonly DefinedQueue[],
+  processes: readonly Process[] | null = null,
+): ItemRules {
+  const defined = queues.find(({ queue }) => queue.name === item.queue)
+  const process = processOf(item, processes)
+  return {
+    workflow: defined?.definition ?? builtInWorkflow(item.workflow),
+    maxCrashes: defined?.queue.maxCrashes ?? 0,
+    held: process ? (recordedLoss(process, item) ?? process) : null,
+    hasEnded: process !== undefined && hasEnded(item, process),
+  }
+}
+
+/** By its own instance: a process that opened a store twice may have closed one of its handles. */
+function hasEnded({ instance }: Item, { instances }: Process): boolean {
+  return instances.some(({ id, endedAt }) => id === instance && endedAt !== null)
+}
+
+function processOf({ instance }: Item, processes: readonly Process[] | null): Process | undefined {
+  return processes?.find(({ instances }) => instances.some(({ id }) => id === instance))
+}
+
+/** Records what each process held when it was first found lost, where something of it is left to be taken later. */
+export function lossRecords(
+  taken: readonly ReclaimedItem[],
+  processes: readonly Process[] | null,
+  context: Context,
+): Change[] {
+  return (processes ?? []).flatMap((process) => {
+    const lost = taken.filter(
+      ({ before }) => processOf(before, processes) === process && !hasEnded(before, process),
+    )
+    if (lost.length === 0) return []
+    const isRecorded = lost.every(({ before }) => recordedLoss(process, before) !== null)
+    if (isRecorded || lost.length === process.items) return []
+    const { items, suspects } = process
+    const detail = { evidence: lost[0]?.evidence, items, suspects }
+    return process.instances
+      .filter(({ endedAt }) => endedAt === null)
+      .map((before): Change => {
+        const after = recordLoss(before, process, context.now)
+        return {
+          table: 'instance',
+          before,
+          after,
+          event: { kind: 'instance.lost', agent: context.agent, detail },
+        }
+      })
+  })
+}
+
+export function itemReclaim(
+  { before, after, evidence, expiredForMs, blame }: ReclaimedItem,
+  context: Context,
+  trigger: string,
+): Change {
+  const kind = after?.quarantinedAt != null ? 'item.quarantined' : 'item.reclaimed'
+  const detail = {
+    holder: before.agent,
+    from: before.state,
+    token: before.token,
+    evidence,
+    expiredForMs,
+    blame,
+    trigger,
+  }
+  return { table: 'item', before, after, event: { kind, agent: context.agent, detail } }
+}
+
+export function lockReclaim(
+  { before, after, evidence, expiredForMs }: Reclaimed<Lock>,
+  context: Context,
+  trigger: string,
+): Change {
+  if (after) return delayedLock(before, after, evidence, context, { expiredForMs, trigger })
+  const detail = { holder: holderOf(before), token: before.token, evidence, expiredForMs, trigger }
+  return { table: 'lock', before, after: null, event: { kind: 'lock.expired', agent: context.agent, detail } }
+}
+
+export function describeReclaimed(
+  items: readonly Reclaimed<Item>[],
+  locks: readonly Reclaimed<Lock>[],
+  deliveries: readonly Reclaimed<Delivery>[],
+): RecoveryReport['reclaimed'] {
+  return [
+    ...items.map(({ before, evidence, expiredForMs }) => ({
+      kind: 'item' as const,
+      id: before.id,
+      holder: before.agent,
+      expiredForMs,
+      evidence,
+    })),
+    ...locks.map(({ before, evidence, expiredForMs }) => ({
+      kind: 'lock' as const,
+      id: before.name,
+      holder: holderOf(before),
+      expiredForMs,
+      evidence,
+    })),
+    ...deliveries.map(({ before, evidence, expiredForMs }) => ({
+      kind: 'delivery' as const,
+      id: before.id,
+      holder: before.agent,
+      expiredForMs,
+      evidence,
+    })),
+  ]
+}
+
+export interface Taken {
+  readonly items: readonly Reclaimed<Item>[]
+  readonly locks: readonly Reclaimed<Lock>[]
+  readonly deliveries: readonly Reclaimed<Delivery>[]
+}
+
+/** What a run did: a row for each queue it took something of, and one for what is of no queue. */
+export function runRows(context: Context, trigger: string, { items, locks, deliveries }: Taken): Change[] {
+  const itemQueues = items.map(({ before }) => before.queue)
+  const lockQueues = locks.map(({ before }) => queueOfLock(before.name))
+  const queues = new Set([...itemQueues, ...lockQueues, ...deliveries.map(() => '')])
+  return [...queues].flatMap((queue): Change[] => {
+    const { locksCleaned, entriesReclaimed, quarantined } = countRecovered(
+      items.filter((_, index) => itemQueues[index] === queue),
+      locks.filter((_, index) => lockQueues[index] === queue),
+    )
+    const messagesReclaimed = queue === '' ? deliveries.length : 0
+    if (locksCleaned + entriesReclaimed + messagesReclaimed === 0) return []
+    const after = {
+      id: context.ids[0] as string,
+      queue,
+      at: context.wall,
+      trigger,
+      by: context.agent,
+      locksCleaned,
+      entriesReclaimed,
+      quarantined,
+      messagesReclaimed,
+    }
+    return [{ table: 'recoveryRun', before: null, after }]
+  })
+}
+
+/** A processing lock is of its queue, a named one of none. */
+function queueOfLock(name: string): string {
+  const prefix = processingLockName('')
+  return name.startsWith(prefix) ? name.slice(prefix.length) : ''
+}
+
+/** The process that did it, in the detail of each event: whoever heals for others acts under one name. */
+export function signedBy(healer: Healer | undefined, changes: readonly Change[]): readonly Change[] {
+  if (healer === undefined) return changes
+  return changes.map((change): Change => {
+    const { event } = change
+    return event
+      ? { ...change, event: { ...event, detail: { ...event.detail, healer: { ...healer } } } }
+      : change
+  })
+}

@@ -1,0 +1,147 @@
+/** Retention: what is old and finished goes, a bounded piece at a time. Events have a retention of their own. */
+import * as z from 'zod'
+import { endableInstances, type Instance } from '../../domain/instance.ts'
+import type { Change, Context, RecoveryRun, RecoveryTotal } from '../../engines/engine.ts'
+import { ask, operation } from '../operation.ts'
+import { progressChange, trimmedRun } from '../run/control.ts'
+import { beforeOf, isPast, type Past, past } from './horizon.ts'
+
+const maxPerPiece = 200
+/** Enough to see what happened lately; the sums over all of them go on. */
+const recoveriesKept = 1000
+
+export const run = operation({
+  name: 'retention.run',
+  summary:
+    'Remove finished items and runs, old answers to idempotent requests, ended instances and old recoveries.',
+  effect: 'admin',
+  class: 'internal',
+  input: () =>
+    z.strictObject({
+      items: past()
+        .nullable()
+        .describe('Remove items, and items of completed runs, that ended before this; null: none.'),
+      runs: past().nullable().describe('Remove completed runs that ended before this; null: none.'),
+      answers: past().nullable().describe('The same for answers.'),
+      instances: past().nullable().describe('The same for instances.'),
+    }),
+  output: () =>
+    z.object({
+      items: z.number(),
+      answers: z.number(),
+      instances: z.number(),
+      runs: z.number(),
+      recoveries: z.number(),
+      more: z.boolean(),
+    }),
+  needs: ({ items, runs, answers, instances }) => ({
+    items:
+      items &&
+      ({ select: 'closedBefore', queue: null, before: beforeOf(items), limit: maxPerPiece } as const),
+    // One run a piece: its items go with it.
+    whole:
+      items &&
+      ({ select: 'progressEndedBefore', before: beforeOf(items), isTrimmed: false, limit: 1 } as const),
+    trimmed:
+      runs &&
+      ({
+        select: 'progressEndedBefore',
+        before: beforeOf(runs),
+        isTrimmed: true,
+        limit: maxPerPiece,
+      } as const),
+    answers: answers && ({ select: 'answersBefore', before: beforeOf(answers), limit: maxPerPiece } as const),
+    instances:
+      instances &&
+      ({ select: 'instancesEndedBefore', before: beforeOf(instances), limit: maxPerPiece } as const),
+    recoveries: { select: 'oldRecoveryRuns', keep: recoveriesKept, limit: maxPerPiece } as const,
+  }),
+  decide({ recoveries, ...ended }, input, context) {
+    const { agent } = context
+    const items = pastOf(ended.items, input.items, context)
+    const answers = pastOf(ended.answers, input.answers, context)
+    const instances = pastOf(ended.instances, input.instances, context)
+    const runs = pastOf(ended.trimmed, input.runs, context)
+    const changes: Change[] = [
+      ...items.map(
+        (before): Change => ({
+          table: 'item',
+          before,
+          after: null,
+          event: { kind: 'item.removed', agent, detail: { reason: 'retention', state: before.state } },
+        }),
+      ),
+      ...answers.map((before): Change => ({ table: 'answer', before, after: null })),
+      ...runs.map((run) => progressChange(run, null, 'progress.removed', context)),
+    ]
+    const more = [items, answers, runs, recoveries].some(({ length }) => length === maxPerPiece)
+    const counts = {
+      items: items.length,
+      answers: answers.length,
+      runs: runs.length,
+      instances: 0,
+      recoveries: recoveries.length,
+    }
+    const [run] = pastOf(ended.whole, input.items, context)
+    if (!run && recoveries.length === 0 && instances.length === 0)
+      return { changes, result: { ...counts, more } }
+    const needs = {
+      held: { select: 'heldByInstances', instances: instances.map(({ id }) => id) } as const,
+      totals: {
+        select: 'recoveryTotals',
+        queues: [...new Set(recoveries.map(({ queue }) => queue))],
+      } as const,
+      page: run
+        ? ({ select: 'outcomesOf', run: run.run, outcome: null, after: null, limit: maxPerPiece } as const)
+        : null,
+    }
+    return ask(needs, ({ held, totals, page }) => {
+      // What one still holds is lost without a crash, and only its row tells.
+      const removed = endableInstances(instances, held, [])
+      return {
+        changes: [
+          ...changes,
+          ...removed.map((before) => removedInstance(before, agent)),
+          ...foldRecoveries(recoveries, totals),
+          ...(run && page ? trimmedRun(run, page.rows, page.next === null, context) : []),
+        ],
+        result: {
+          ...counts,
+          instances: removed.length,
+          more: more || run !== undefined || removed.length === maxPerPiece,
+        },
+      }
+    })
+  },
+})
+
+/** Nothing where the date they seemed old by has been corrected. */
+function pastOf<Row>(rows: readonly Row[] | null, past: Past | null, context: Context): readonly Row[] {
+  return rows !== null && past !== null && isPast(past, context) ? rows : []
+}
+
+function removedInstance(before: Instance, agent: string): Change {
+  return { table: 'instance', before, after: null, event: { kind: 'instance.removed', agent } }
+}
+
+/** Removed one by one, kept as a sum for each queue. */
+function foldRecoveries(runs: readonly RecoveryRun[], totals: readonly RecoveryTotal[]): Change[] {
+  const queues = [...new Set(runs.map(({ queue }) => queue))]
+  return [
+    ...runs.map((run): Change => ({ table: 'recoveryRun', before: run, after: null })),
+    ...queues.map((queue): Change => {
+      const before = totals.find((total) => total.queue === queue) ?? null
+      const own = runs.filter((run) => run.queue === queue)
+      const sum = (field: 'locksCleaned' | 'entriesReclaimed' | 'messagesReclaimed') =>
+        own.reduce((total, run) => total + run[field], before?.[field] ?? 0)
+      const after = {
+        queue,
+        locksCleaned: sum('locksCleaned'),
+        entriesReclaimed: sum('entriesReclaimed'),
+        messagesReclaimed: sum('messagesReclaimed'),
+        version: (before?.version ?? 0) + 1,
+      }
+      return { table: 'recoveryTotal', before, after }
+    }),
+  ]
+}

@@ -1,0 +1,100 @@
+/** Where something is to be healed: here, and in all other namespaces. Reads only; each look is bounded. */
+import * as z from 'zod'
+import { healerSilentMs, isHealing } from '../../domain/healer.ts'
+import { silentAfterMs } from '../../domain/instance.ts'
+import { lazily } from '../../lazily.ts'
+import { identity, instanceView } from '../agent/instance.ts'
+import * as fields from '../fields.ts'
+import { operation } from '../operation.ts'
+
+const machine = lazily(() => {
+  const { bootId, hostName, pidNamespace } = identity()
+  return z.strictObject({ bootId, hostName, pidNamespace })
+})
+
+/** The oldest heals; the others matter when it has died, and who died is no longer listed soon after. */
+const maxHealers = 10
+
+export const look = operation({
+  name: 'recovery.look',
+  summary:
+    'Whether there is anything to heal here, which processes of this machine heal, and whether this one still counts.',
+  effect: 'read',
+  class: 'internal',
+  input: () => z.strictObject({ machine: machine(), instance: fields.text(100).min(1) }),
+  output: () =>
+    z.object({
+      isDue: z.boolean(),
+      healers: z.array(instanceView()).describe('Oldest first.'),
+      hasEnded: z.boolean().describe('Others took the process that asks for dead.'),
+    }),
+  needs: (input) => ({
+    isDue: { select: 'isHealingDue' } as const,
+    self: { select: 'instances', ids: [input.instance] } as const,
+    healers: {
+      select: 'healers',
+      machine: input.machine,
+      silentMs: healerSilentMs,
+      limit: maxHealers,
+    } as const,
+  }),
+  decide: ({ isDue, healers, self: [self] }, _input, { now }) => ({
+    changes: [],
+    result: {
+      isDue,
+      healers: healers.filter((instance) => isHealing(instance, now)),
+      hasEnded: self === undefined || self.endedAt !== null,
+    },
+  }),
+})
+
+const maxSurveyed = 1000
+
+export const survey = operation({
+  name: 'recovery.survey',
+  summary: 'List other namespaces that need recovery, and their processes on this machine.',
+  effect: 'read',
+  class: 'internal',
+  input: () =>
+    z.strictObject({
+      namespaces: z.strictObject({ after: fields.after }).optional().describe('Look for what is due.'),
+      processes: z
+        .strictObject({
+          machine: machine(),
+          otherBoots: z.boolean().describe('Include those from before this machine restarted.'),
+          after: fields.after,
+        })
+        .optional()
+        .describe('List processes.'),
+      limit: z.int().min(1).max(maxSurveyed).default(maxSurveyed),
+    }),
+  output: () =>
+    z.object({
+      due: z.array(z.string()),
+      namespacesNext: z.string().nullable(),
+      processes: z.array(instanceView().extend({ namespace: z.string(), awakeAt: z.number().nullable() })),
+      processesNext: z.string().nullable(),
+    }),
+  needs: ({ namespaces, processes, limit }) => ({
+    namespaces: namespaces
+      ? ({
+          select: 'dueNamespaces',
+          after: namespaces.after ?? '',
+          silentMs: silentAfterMs,
+          limit,
+        } as const)
+      : null,
+    processes: processes
+      ? ({ select: 'otherProcesses', ...processes, after: processes.after ?? '', limit } as const)
+      : null,
+  }),
+  decide: ({ namespaces, processes }) => ({
+    changes: [],
+    result: {
+      due: [...(namespaces?.due ?? [])],
+      namespacesNext: namespaces?.next ?? null,
+      processes: (processes?.rows ?? []).map(({ instance, ...where }) => ({ ...instance, ...where })),
+      processesNext: processes?.next ?? null,
+    },
+  }),
+})

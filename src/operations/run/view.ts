@@ -1,0 +1,47 @@
+/** Progress as callers see it, with what follows from the counts. */
+import * as z from 'zod'
+import { type Progress, paceOf, processedOf } from '../../domain/progress.ts'
+import { lazily } from '../../lazily.ts'
+import type { OutputOf } from '../operation.ts'
+
+export const progressView = lazily(() =>
+  z.object({
+    run: z.string(),
+    lock: z.string(),
+    token: z.number(),
+    status: z.enum(['running', 'paused', 'completed', 'failed']),
+    total: z.number().nullable(),
+    done: z.number(),
+    failed: z.number(),
+    skipped: z.number(),
+    /** Done, failed and skipped together. */
+    processed: z.number(),
+    remaining: z.number().nullable(),
+    cursor: z.unknown(),
+    completion: z.enum(['processed', 'successful']),
+    /** Why it is paused or has failed. */
+    pauseReason: z.string().nullable(),
+    startedAt: z.number(),
+    updatedAt: z.number(),
+    endedAt: z.number().nullable(),
+    /** When retention removed what became of its items. */
+    outcomesRemovedAt: z.number().nullable(),
+    /** By how long it really ran, pauses apart. */
+    ratePerSecond: z.number().nullable(),
+    etaMs: z.number().nullable(),
+    version: z.number(),
+  }),
+)
+/** Get the progress of a run. */
+export type ProgressView = OutputOf<typeof progressView>
+
+export function viewProgress(progress: Progress, now: number): ProgressView {
+  const { runningSince, activeMs, ...rest } = progress
+  const processed = processedOf(progress)
+  return {
+    ...rest,
+    processed,
+    remaining: progress.total === null ? null : Math.max(0, progress.total - processed),
+    ...paceOf(progress, now),
+  }
+}

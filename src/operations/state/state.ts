@@ -1,0 +1,157 @@
+/** Versioned documents: get, set, delete, list, history. */
+import * as z from 'zod'
+import { maxNameLength } from '../../domain/name.ts'
+import {
+  assertStateVersion,
+  raiseFloor,
+  type State,
+  type StateFloor,
+  type StateSummary,
+  saveState,
+} from '../../domain/state.ts'
+import type { Change, Context, Decision } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { type OutputOf, operation } from '../operation.ts'
+
+const key = lazily(() => fields.name.describe('Key of the document.'))
+const value = lazily(() => fields.asJsonText().describe('Any JSON value.'))
+
+export const savedView = lazily(() =>
+  z.object({ version: z.number(), updatedAt: z.number(), updatedBy: z.string() }),
+)
+/** A document without its value. */
+export type SavedView = OutputOf<typeof savedView>
+
+export const stateView = lazily(() => savedView().extend({ value: z.unknown() }))
+export type StateView = OutputOf<typeof stateView>
+
+function viewSaved({ version, updatedAt, updatedBy }: Omit<StateSummary, 'key'>): SavedView {
+  return { version, updatedAt, updatedBy }
+}
+
+/** A document as its readers see it. */
+export function viewState(state: State): StateView {
+  return { value: JSON.parse(state.value), ...viewSaved(state) }
+}
+
+export const stateNeeds = (input: { key: string }) => ({
+  state: { select: 'state', key: input.key } as const,
+})
+export const writeNeeds = (input: { key: string }) => ({
+  ...stateNeeds(input),
+  floor: { select: 'stateFloor' } as const,
+})
+
+export const get = operation({
+  name: 'state.get',
+  summary: 'Get a document with its version; null when there is none.',
+  effect: 'read',
+  input: () => z.strictObject({ key: key() }),
+  output: () => stateView().nullable(),
+  needs: stateNeeds,
+  decide: ({ state }) => ({
+    changes: [],
+    result: state && viewState(state),
+  }),
+})
+
+export const version = operation({
+  name: 'state.version',
+  summary: 'Get the version of a document; 0 when there is none.',
+  effect: 'read',
+  class: 'client',
+  input: () => z.strictObject({ key: key() }),
+  output: () => z.number(),
+  needs: (input) => ({ version: { select: 'stateVersion', key: input.key } as const }),
+  decide: (rows) => ({ changes: [], result: rows.version }),
+})
+
+export const setInput = lazily(() => ({
+  key: key(),
+  value: value(),
+  expectedVersion: z.int().min(0).optional().describe('Refuse unless it is at this version; 0 = new.'),
+}))
+
+export const set = operation({
+  name: 'state.set',
+  summary: 'Set a document and raise its version. Refused unless it is at the expected version.',
+  effect: 'write',
+  input: () => z.strictObject(setInput()),
+  output: savedView,
+  needs: writeNeeds,
+  decide: saved,
+})
+
+/** `update` is the id of the update that saves, where one does. */
+export function saved(
+  { state, floor }: { readonly state: State | null; readonly floor: StateFloor | null },
+  input: { key: string; value: string; expectedVersion?: number | undefined; update?: string },
+  { agent, wall }: Context,
+): Decision<SavedView> {
+  assertStateVersion(input.key, state, input.expectedVersion)
+  const { key: name, value: text, update = null } = input
+  const after = saveState(state, floor, { key: name, value: text, agent, wall, update })
+  // An event has only what changed, but the history must be able to tell the value of every version.
+  const detail = state?.value === text ? { detail: { value: text } } : {}
+  return {
+    changes: [{ table: 'state', before: state, after, event: { kind: 'state.set', agent, ...detail } }],
+    result: viewSaved(after),
+  }
+}
+
+export const remove = operation({
+  name: 'state.delete',
+  summary: 'Delete a document. Its history stays, and versions keep growing. False when there is none.',
+  effect: 'write',
+  input: () =>
+    z.strictObject({
+      key: key(),
+      expectedVersion: z.int().positive().optional().describe('Refuse unless it is at this version.'),
+    }),
+  output: () => z.boolean(),
+  needs: writeNeeds,
+  decide({ state, floor }, input, { agent }) {
+    assertStateVersion(input.key, state, input.expectedVersion)
+    if (state === null) return { changes: [], result: false }
+    const raised = raiseFloor(floor, state)
+    const detail = { version: state.version }
+    const changes: Change[] = [
+      { table: 'state', before: state, after: null, event: { kind: 'state.deleted', agent, detail } },
+      ...(raised ? [{ table: 'stateFloor', before: floor, after: raised } as const] : []),
+    ]
+    return { changes, result: true }
+  },
+})
+
+const statePage = lazily(() =>
+  z.object({
+    states: z.array(savedView().extend({ key: z.string() })),
+    next: z.string().nullable(),
+  }),
+)
+/** A page of keys, each with its version. */
+export type StatePage = OutputOf<typeof statePage>
+
+export const list = operation({
+  name: 'state.list',
+  summary: 'List keys with a prefix, with their versions but without values.',
+  effect: 'read',
+  input: () =>
+    z.strictObject({
+      prefix: fields.text(maxNameLength).optional().describe('Only keys with this prefix.'),
+      limit: fields.limit,
+      after: fields.after,
+    }),
+  output: statePage,
+  needs: ({ prefix, limit, after }) => ({
+    page: { select: 'states', prefix: prefix ?? '', limit: limit ?? 100, after: after ?? null } as const,
+  }),
+  decide: ({ page }) => ({
+    changes: [],
+    result: {
+      states: page.rows.map((row) => ({ key: row.key, ...viewSaved(row) })),
+      next: page.next,
+    },
+  }),
+})

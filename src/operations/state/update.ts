@@ -1,0 +1,85 @@
+/**
+ * How updates of one document, each of which reads, changes and saves, get out of each other's way: one that lost to
+ * another is preferred for a while, and others hold back. Preference decides only the order; whether a save may be
+ * made is decided by the version alone.
+ */
+import * as z from 'zod'
+import type { State } from '../../domain/state.ts'
+import { giveWay as giveWayTo, heldBackMs, prefer as preferUpdate } from '../../domain/state.ts'
+import type { Context } from '../../engines/engine.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { type OutputOf, operation } from '../operation.ts'
+import { saved, savedView, setInput, stateNeeds, stateView, viewState, writeNeeds } from './state.ts'
+
+const update = lazily(() => fields.text(100).describe('Id of the update.'))
+const input = lazily(() => z.strictObject({ key: setInput().key, update: update() }))
+
+const foundView = lazily(() =>
+  z.object({
+    entry: stateView().nullable(),
+    /** For how long another update goes first; 0 = go on. */
+    heldBackMs: z.number(),
+  }),
+)
+/** A document as an update finds it. */
+export type FoundState = OutputOf<typeof foundView>
+
+function found(state: State | null, id: string, { now }: Context): FoundState {
+  return { entry: state && viewState(state), heldBackMs: heldBackMs(state, id, now) }
+}
+
+export const look = operation({
+  name: 'state.look',
+  summary: 'Get a document, and whether another update goes first.',
+  effect: 'read',
+  class: 'client',
+  input,
+  output: foundView,
+  needs: stateNeeds,
+  decide: ({ state }, { update: id }, context) => ({ changes: [], result: found(state, id, context) }),
+})
+
+export const prefer = operation({
+  name: 'state.prefer',
+  summary: 'Read a document for an update that has lost twice, and let that update go first.',
+  effect: 'write',
+  class: 'client',
+  input,
+  output: foundView,
+  needs: stateNeeds,
+  decide({ state }, { update: id }, context) {
+    const result = found(state, id, context)
+    if (state === null || result.heldBackMs > 0) return { changes: [], result }
+    return {
+      changes: [{ table: 'state', before: state, after: preferUpdate(state, id, context.now) }],
+      result,
+    }
+  },
+})
+
+export const giveWay = operation({
+  name: 'state.giveWay',
+  summary: 'Give up the right to update first.',
+  effect: 'write',
+  class: 'client',
+  input,
+  output: () => z.boolean(),
+  needs: stateNeeds,
+  decide({ state }, { update: id }) {
+    const after = state && giveWayTo(state, id)
+    if (!after) return { changes: [], result: false }
+    return { changes: [{ table: 'state', before: state, after }], result: true }
+  },
+})
+
+export const save = operation({
+  name: 'state.save',
+  summary: 'Save the result of an update.',
+  effect: 'write',
+  class: 'client',
+  input: () => z.strictObject({ ...setInput(), update: update() }),
+  output: savedView,
+  needs: writeNeeds,
+  decide: saved,
+})

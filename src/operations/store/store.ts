@@ -1,0 +1,34 @@
+/** What a process has found out about the store itself. The runtime's own. */
+import * as z from 'zod'
+import { lossSubject } from '../../domain/commit-loss.ts'
+import { operation } from '../operation.ts'
+
+const batch = () => z.int().min(0).nullable()
+
+export const noteCommitLoss = operation({
+  name: 'store.noteCommitLoss',
+  summary: 'Record that the server has lost acknowledged commits.',
+  effect: 'write',
+  class: 'internal',
+  input: () =>
+    z.strictObject({
+      timeline: z.int().min(0).describe('Timeline of the server that answers now.'),
+      known: z.int().min(0).describe('Timeline of the server that acknowledged.'),
+      acknowledged: batch().describe('The last acknowledged batch; null: of another process.'),
+      found: batch().describe('The last batch that is there; null: none.'),
+      durability: z.enum(['full', 'normal']).describe('What this process had requested.'),
+    }),
+  output: () => z.null(),
+  needs: () => ({}),
+  decide(_rows, detail, { agent }) {
+    const remark = {
+      kind: 'store.commits_lost',
+      agent,
+      ...lossSubject,
+      queue: null,
+      token: null,
+      detail,
+    } as const
+    return { changes: [], remarks: [remark], result: null }
+  },
+})

@@ -1,0 +1,178 @@
+/** What a holder does with a task: renew, release, hand to review, complete; and handing over everything. */
+import * as z from 'zod'
+import {
+  assertHolds,
+  completeItem,
+  type Item,
+  isCompletedUnder,
+  moveItem,
+  releaseItem,
+} from '../../domain/item.ts'
+import { handTo, noteTask, offerMsDefault, stateOfStatus, taskQueue } from '../../domain/task.ts'
+import type { Context, Loaded } from '../../engines/engine.ts'
+import { HeldError } from '../../errors.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { mapStep, type OutputOf, operation, type Step } from '../operation.ts'
+import { changed, finish, renew } from '../queue/finish.ts'
+import { assertVersion, itemChange, requireItem, requireQueue } from '../subject.ts'
+import { viewItem } from '../view.ts'
+import { asTask, note, ref, type TaskView, taskNeeds, taskView, viewTask } from './view.ts'
+
+const target = lazily(() => ({ ref: ref(), token: fields.token }))
+
+export const renewLease = operation({
+  name: 'tasks.renewLease',
+  summary: 'Renew the lease of a task for its full length.',
+  effect: 'write',
+  input: () => z.strictObject({ ...target(), leaseMs: fields.leaseMs }),
+  output: taskView,
+  needs: taskNeeds,
+  decide: (rows, input, context) => asTask(renew.decide(rows, { ...input, queue: taskQueue }, context)),
+})
+
+export const releaseTask = operation({
+  name: 'tasks.releaseTask',
+  summary: 'Release a task. False when nobody holds it; HELD, naming the holder, when somebody else does.',
+  effect: 'write',
+  input: () =>
+    z.strictObject({
+      ...target(),
+      status: z.enum(['Todo', 'Review', 'Done']).optional().describe('Where it goes; default Todo.'),
+      note: note(),
+    }),
+  output: () => z.boolean(),
+  needs: taskNeeds,
+  decide(rows, input, context) {
+    const { workflow } = requireQueue(rows.defined, taskQueue)
+    if (!rows.item && input.token !== undefined) return { changes: [], result: false }
+    const item = requireItem(rows.item, taskQueue, input.ref)
+    if (item.phase !== 'held') {
+      const detail = { act: 'release', state: item.state, currentToken: item.token }
+      const subject = { subject: 'item', id: item.id, queue: taskQueue, token: input.token ?? null } as const
+      const remark = { kind: 'item.refused', agent: context.agent, ...subject, detail } as const
+      return { changes: [], remarks: [remark], result: false }
+    }
+    if (item.token !== input.token) {
+      throw new HeldError(
+        {
+          subject: `task ${item.key ?? item.id}`,
+          holder: item.agent ?? 'an unknown agent',
+          expiresAt: item.expiresAt,
+        },
+        'only its holder can release it; if that is you, give the token of your grant',
+      )
+    }
+    const { late } = assertHolds(item, { agent: context.agent, token: input.token }, context.now)
+    const noted = noteTask(item, input.note, context.agent, context.wall)
+    const to = stateOfStatus(input.status ?? 'Todo')
+    const after =
+      to === 'todo' ? releaseItem(noted, workflow, context) : moveItem(noted, workflow, to, context)
+    const kind = to === 'todo' ? 'item.released' : 'item.moved'
+    return mapStep(finish(changed(item, after as Item, { kind }, context, late), context), () => true)
+  },
+})
+
+const finishInput = lazily(() =>
+  z.strictObject({ ...target(), note: note(), expectedVersion: fields.expectedVersion }),
+)
+const completeInput = lazily(() => finishInput().extend({ result: fields.result }))
+
+export const reviewTask = operation({
+  name: 'tasks.reviewTask',
+  summary: 'Send a task to review and release its lease.',
+  effect: 'write',
+  input: finishInput,
+  output: taskView,
+  needs: taskNeeds,
+  decide: (rows, input, context) => end(rows, input, context, 'review'),
+})
+
+export const completeTask = operation({
+  name: 'tasks.completeTask',
+  summary: 'Complete a task you hold, or one in review. Tasks that depended on it become ready.',
+  effect: 'write',
+  input: completeInput,
+  output: taskView,
+  needs: taskNeeds,
+  decide: (rows, input, context) => end(rows, input, context, 'done'),
+})
+
+/** A held task needs its token; a free one goes where its state allows. */
+function end(
+  rows: Loaded<ReturnType<typeof taskNeeds>>,
+  input: OutputOf<typeof completeInput>,
+  context: Context,
+  to: 'review' | 'done',
+): Step<TaskView> {
+  const { workflow } = requireQueue(rows.defined, taskQueue)
+  const item = requireItem(rows.item, taskQueue, input.ref, input.token)
+  // Its first answer may have been lost.
+  if (to === 'done' && isCompletedUnder(item, input.token)) return same()
+  const isGuarded = item.phase === 'held' || input.token !== undefined
+  const claimant = { agent: context.agent, token: input.token }
+  const { late } = isGuarded ? assertHolds(item, claimant, context.now) : { late: false }
+  assertVersion(item, input.expectedVersion)
+  const noted = noteTask(item, input.note, context.agent, context.wall)
+  const result = input.result ?? null
+  if (item.phase === 'held' && to === 'done') {
+    const after = completeItem(noted, workflow, result, context)
+    return asTask(finish(changed(item, after, { kind: 'item.completed' }, context, late), context))
+  }
+  const moved = moveItem(noted, workflow, to, context)
+  if (moved === null) return same()
+  const kind = to === 'done' ? 'item.completed' : 'item.moved'
+  return asTask(finish(changed(item, { ...moved, result }, { kind }, context, late), context))
+
+  function same() {
+    return { changes: [], result: viewTask(viewItem(item, context.now)) }
+  }
+}
+
+const maxHandoff = 200
+
+export const handoff = operation({
+  name: 'tasks.handoff',
+  summary: 'Release every task an agent holds, with a note for the next one; up to 200 per call.',
+  effect: 'write',
+  agentIdentifies: 'request',
+  input: () =>
+    z.strictObject({
+      note: note(),
+      to: fields.name
+        .nullable()
+        .optional()
+        .describe('The new owner, to whom they are offered first; null = nobody.'),
+      offerMs: fields.leaseMs.describe(
+        'How long only the new owner may claim them; default 10 min, 0 = anybody at once.',
+      ),
+    }),
+  output: () =>
+    z.object({
+      tasks: z.array(z.object({ id: z.string(), token: z.number() })),
+      more: z.boolean(),
+    }),
+  needs: (_input, caller) => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    // Another process of the same name is a stranger; what it renews stays its own.
+    held: { select: 'itemsOfAgent', ...caller, queue: taskQueue, limit: maxHandoff } as const,
+  }),
+  decide({ defined, held }, input, context) {
+    const tasks = held.map(({ id, token }) => ({ id, token }))
+    const result = { tasks, more: held.length === maxHandoff }
+    if (held.length === 0) return { changes: [], result }
+    const { workflow } = requireQueue(defined, taskQueue)
+    const changes = held.map((item) => {
+      const noted = noteTask(item, input.note, context.agent, context.wall)
+      const free = releaseItem(noted, workflow, context)
+      const { to, offerMs = offerMsDefault } = input
+      const after = to === undefined ? free : handTo(free, workflow, { to, offerMs, wall: context.wall })
+      return itemChange(item, after, 'item.released', context, {
+        act: 'handoff',
+        to,
+        offeredUntil: after.offeredTo === null ? undefined : (after.runAt ?? undefined),
+      })
+    })
+    return { changes, result }
+  },
+})

@@ -1,0 +1,172 @@
+/**
+ * Finding the next task that fits. Where the filter has one list, its first row is the answer. Where it has several,
+ * one of them is walked and the others are probed, and that may take long: a claim looks at the first rows only. If
+ * there are more, it is refused with the place it came to, the caller goes on from there by reads (`tasks.seek`) and
+ * claims again where it found one.
+ */
+import * as z from 'zod'
+import { compareInLine, type Item } from '../../domain/item.ts'
+import { maxNameLength } from '../../domain/name.ts'
+import { listsOf } from '../../domain/ready-word.ts'
+import { taskQueue } from '../../domain/task.ts'
+import type { Caller, ItemFilter, Loaded, SearchPlace } from '../../engines/engine.ts'
+import { HoldfastError, isHoldfastError } from '../../errors.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { ask, operation, type Step } from '../operation.ts'
+import { suspectsOf } from '../queue/claim.ts'
+import { atHome, filter, itemFilter } from './task.ts'
+
+/** As many rows of a list as a claim looks at: a tenth of a millisecond. */
+const claimWindow = 100
+/** As many as one read does: the main loop must not stand still for long, and on a server a round trip should pay. */
+const readWindow = 1000
+
+/** Which task is wanted. */
+export const wantedTask = lazily(() => ({
+  ...filter(),
+  anyHost: z.boolean().optional().describe('Include tasks that belong on other machines.'),
+}))
+
+type WantedTask = z.output<z.ZodObject<ReturnType<typeof wantedTask>>>
+
+/** What a caller asks for as the engines know it; null = anything. A host that is named stands for the caller's own. */
+export function filterFor(
+  { labels, owner, mine, host, maxPriority, anyHost = false }: WantedTask,
+  caller: Caller,
+): ItemFilter | null {
+  const isAnywhere = anyHost || host !== undefined
+  const wanted = itemFilter({ labels, owner, mine, host, maxPriority }, caller.agent)
+  const asked = { ...wanted, ...(isAnywhere ? {} : atHome(caller)) }
+  return Object.values(asked).every((value) => value === undefined) ? null : asked
+}
+
+/** Everything the next task is chosen from; where the caller has searched, from there on. */
+export function candidateNeeds(filter: ItemFilter | null, caller: Caller) {
+  return {
+    ready: filter === null ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const) : null,
+    // Null where all of it was searched.
+    matching:
+      filter === null || caller.searched?.from === null
+        ? null
+        : page(filter, caller.searched ?? head, claimWindow),
+    ...beside(filter, caller),
+  }
+}
+
+const head = { by: 0, from: null }
+
+/** What can be claimed and stands in no list of ready tasks. */
+function beside(filter: ItemFilter | null, caller: Caller) {
+  return {
+    suspects: suspectsOf(taskQueue, caller, { limit: 1, filter }),
+    offers: { select: 'offered', queue: taskQueue, agent: caller.agent, filter, limit: 1 } as const,
+  }
+}
+
+/** One list needs no window: whatever is in it fits. */
+function page(filter: ItemFilter, { by, from }: SearchPlace, most: number | null) {
+  const window = listsOf(filter).length > 1 ? most : null
+  return { select: 'tasksMatching', filter, by, from, window, limit: 1 } as const
+}
+
+interface Candidates {
+  readonly ready?: readonly Item[] | null
+  readonly matching: Loaded<{ page: ReturnType<typeof page> }>['page'] | null
+  readonly suspects: readonly Item[]
+  readonly offers: readonly Item[]
+}
+
+/** The first in line, where nothing that was not looked at can stand before it. */
+export function firstCandidate({ ready, matching, suspects, offers }: Candidates): Item | null {
+  const [first] = [...(ready ?? []), ...(matching?.items ?? []), ...suspects, ...offers].sort(compareInLine)
+  const next = matching?.next ?? null
+  return first && (next === null || compareInLine(first, next) < 0) ? first : null
+}
+
+/**
+ * Refuses to call it empty where a list goes on, and where the search began further down: what became ready before that
+ * place was not looked at. `Session` looks on and does not let the refusal through.
+ */
+export function assertSearched(
+  matching: Candidates['matching'],
+  { searched = head }: Pick<Caller, 'searched'>,
+): void {
+  if (matching === null || (matching.next === null && searched.from === null)) return
+  throw new HoldfastError('BUSY', {
+    what: `none of the next ${claimWindow} tasks that may fit does`,
+    next: 'claim through the handle, which looks at the others too',
+    facts: { searched: { by: searched.by, from: matching.next } },
+  })
+}
+
+/** Where an unfinished search goes on; null for any other error. */
+export function searchedTo(error: unknown): SearchPlace | null {
+  return isHoldfastError(error) ? ((error.facts.searched ?? null) as SearchPlace | null) : null
+}
+
+export interface Sought {
+  /** Whether a task that fits can be claimed now. */
+  readonly found: boolean
+  /** Where it stands, or where to go on. */
+  readonly place: SearchPlace
+  /** A delayed task may become ready by a claim. */
+  readonly isDue: boolean
+}
+
+const searchPlace = lazily(() =>
+  z.strictObject({
+    by: z.int().min(0).max(100),
+    from: z
+      .strictObject({ priority: z.int(), addedAt: fields.wallTime, id: fields.text(maxNameLength) })
+      .nullable(),
+  }),
+)
+
+export const seek = operation({
+  name: 'tasks.seek',
+  summary: 'Look on for the next task that fits, without claiming it.',
+  effect: 'read',
+  class: 'client',
+  input: () =>
+    z.strictObject({
+      ...wantedTask(),
+      at: searchPlace().nullable().describe('How far it has been looked; null: from the head.'),
+      isWhole: z.boolean().describe('Look at all of the list at once.'),
+    }),
+  output: () => z.custom<Sought>(),
+  needs({ at, isWhole, ...wanted }, caller) {
+    const filter = filterFor(wanted, caller)
+    const lists = filter === null ? [] : listsOf(filter)
+    const isChosen = at !== null || lists.length < 2
+    return {
+      ready: filter === null ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const) : null,
+      matching: filter !== null && isChosen ? page(filter, at ?? head, isWhole ? null : readWindow) : null,
+      // The shortest list is walked, and kept to.
+      counts: isChosen ? null : ({ select: 'wordCounts', lists, limit: readWindow } as const),
+      ...beside(filter, caller),
+      nextDueAt: { select: 'nextDueAt' } as const,
+    }
+  },
+  decide({ counts, nextDueAt, ...found }, { at, isWhole, ...wanted }, context): Step<Sought> {
+    const isDue = nextDueAt !== null && nextDueAt <= context.wall
+    const filter = filterFor(wanted, context)
+    if (counts === null || filter === null)
+      return { changes: [], result: { ...placed(found, (at ?? head).by), isDue } }
+    const by = counts.indexOf(Math.min(...counts))
+    return ask(
+      { matching: page(filter, { by, from: null }, isWhole ? null : readWindow) },
+      ({ matching }) => ({
+        changes: [],
+        result: { ...placed({ ...found, matching }, by), isDue },
+      }),
+    )
+  },
+})
+
+function placed(found: Candidates, by: number): Pick<Sought, 'found' | 'place'> {
+  const first = firstCandidate(found)
+  if (first === null) return { found: false, place: { by, from: found.matching?.next ?? null } }
+  const { priority, addedAt, id } = first
+  return { found: true, place: { by, from: { priority, addedAt, id } } }
+}

@@ -1,0 +1,300 @@
+/** Tasks: add, get, list, update, and the question whether an update would conflict. */
+import * as z from 'zod'
+import { maxBlockers } from '../../domain/dependency.ts'
+import { createItem, type Item, type Json, moveItem, setItemBlockers } from '../../domain/item.ts'
+import { decideLines } from '../../domain/item-lines.ts'
+import { assertSameWorkflow } from '../../domain/queue.ts'
+import {
+  assertMayEdit,
+  editTask,
+  stateOfStatus,
+  storeWords,
+  type TaskEdit,
+  taskQueue,
+} from '../../domain/task.ts'
+import { builtInWorkflow } from '../../domain/workflow.ts'
+import type { Caller, Context, ItemFilter } from '../../engines/engine.ts'
+import { DuplicateError, InvalidError, NotFoundError } from '../../errors.ts'
+import { lazily } from '../../lazily.ts'
+import * as fields from '../fields.ts'
+import { ask, operation, type Step } from '../operation.ts'
+import { ensureQueue } from '../queue/define.ts'
+import { changed, finish } from '../queue/finish.ts'
+import {
+  asFreed,
+  assertVersion,
+  closedBlockers,
+  itemChange,
+  requireItem,
+  requireQueue,
+  surroundingsOf,
+} from '../subject.ts'
+import { viewItem } from '../view.ts'
+import { asTask, note, ref, status, type TaskView, taskNeeds, taskView, viewTask } from './view.ts'
+
+const words = lazily(() => ({
+  body: fields.text(100_000).optional().describe('What is to be done.'),
+  labels: z.array(fields.name).max(100).optional().describe('Labels to filter by.'),
+  paths: z.array(fields.text(1000).min(1)).max(100).optional().describe('Files and folders it touches.'),
+  owner: fields.name.nullable().optional().describe('Owner of the task, regardless of who works on it.'),
+  host: fields.name.nullable().optional().describe('The machine it belongs on.'),
+  priority: fields.priority,
+  metadata: fields.json().optional().describe('Any JSON of your own.'),
+  dependsOn: z.array(ref()).max(maxBlockers).optional().describe('Tasks that must be done first.'),
+}))
+const title = lazily(() => fields.text(500).min(1).describe('A one-line title.'))
+
+/** What a task says, however it comes here. */
+export const taskWords = lazily(() => {
+  const { body, labels, paths, owner, host } = words()
+  const notes = z.array(z.object({ at: fields.wallTime, by: fields.name, text: fields.text(2000) }))
+  return z.object({ title: title(), body, labels, paths, owner, host, notes })
+})
+
+/** Each dependency by id or key, under a name of its own. */
+function dependencyNeeds(refs: readonly string[]) {
+  return Object.fromEntries(
+    refs.map((each) => [`on ${each}`, { select: 'item', queue: taskQueue, ref: each } as const]),
+  )
+}
+
+function dependencies(rows: object, refs: readonly string[]): Item[] {
+  return refs.map((each) => {
+    const found = (rows as Record<string, Item | null>)[`on ${each}`]
+    if (found) return found
+    throw new NotFoundError({
+      what: `the task "${each}" that it depends on does not exist`,
+      next: 'add that task first',
+      facts: { dependsOn: each },
+    })
+  })
+}
+
+/** The queue of tasks, made on first use. */
+function taskQueueOf(rows: { defined: Parameters<typeof ensureQueue>[0] }, context: Context) {
+  const ensured = ensureQueue(rows.defined, taskQueue, context, 'task')
+  assertSameWorkflow(ensured.queue, 'task')
+  return ensured
+}
+
+export const addTask = operation({
+  name: 'tasks.addTask',
+  summary: 'Add a task.',
+  effect: 'write',
+  freshIds: () => 1,
+  input: () =>
+    z.strictObject({
+      title: title(),
+      key: fields.name.optional().describe('Your own name for it, such as T-12; unique while it is open.'),
+      ...words(),
+    }),
+  output: taskView,
+  needs: (input) => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    sameKey:
+      input.key === undefined
+        ? null
+        : ({ select: 'openItemByKey', queue: taskQueue, key: input.key } as const),
+    tokenFloor: { select: 'tokenFloor' } as const,
+    ...dependencyNeeds(input.dependsOn ?? []),
+  }),
+  decide(rows, input, context) {
+    const { queue, workflow, changes } = taskQueueOf(rows, context)
+    if (rows.sameKey)
+      throw new DuplicateError(
+        { field: 'key', value: input.key as string, existing: rows.sameKey.id },
+        'use that task, or change it with updateTask()',
+      )
+    const { body = '', labels = [], paths = [], owner = null, host = null, metadata = null } = input
+    const item = createItem(
+      {
+        id: context.ids[0] as string,
+        queue: taskQueue,
+        key: input.key,
+        priority: input.priority,
+        blockers: dependencies(rows, input.dependsOn ?? []),
+        maxAttempts: queue.maxAttempts,
+        submittedBy: context.agent,
+        tokenFloor: rows.tokenFloor,
+        ...storeWords({ title: input.title, body, labels, paths, owner, host, metadata: metadata as Json }),
+      },
+      workflow,
+      context.wall,
+    )
+    assertSize(item)
+    return {
+      changes: [...changes, itemChange(null, item, 'item.created', context)],
+      result: viewTask(viewItem(item, context.now)),
+    }
+  },
+})
+
+/** The same bound as every payload has. */
+function assertSize(item: Item): void {
+  fields.assertSize('task', [item.payload, item.data])
+}
+
+export const getTask = operation({
+  name: 'tasks.getTask',
+  summary: 'Get a task by id or key; null when there is none.',
+  effect: 'read',
+  input: () => z.strictObject({ ref: ref() }),
+  output: () => taskView().nullable(),
+  needs: (input) => ({ ...taskNeeds(input), closed: closedBlockers }),
+  decide: ({ item, defined, closed }, _input, { now }) => ({
+    changes: [],
+    result: item ? viewTask(viewItem(asFreed(item, defined, closed), now)) : null,
+  }),
+})
+
+export const filter = lazily(() => ({
+  labels: z.array(fields.name).max(20).optional().describe('Only tasks with all of these labels.'),
+  owner: fields.name.nullable().optional().describe('Owner; null = none.'),
+  mine: z.boolean().optional().describe('Only tasks that you own or that nobody owns.'),
+  host: fields.name.nullable().optional().describe('The machine they belong on; null = none.'),
+  maxPriority: fields.priority.describe('At least this urgent: lower numbers come first.'),
+}))
+
+export type TaskFilter = z.output<z.ZodObject<ReturnType<typeof filter>>>
+
+/** `mine` is the caller's, or nobody's. */
+export function itemFilter({ mine, ...wanted }: TaskFilter, agent: string): ItemFilter {
+  return { ...wanted, ownerOrNone: mine ? agent : undefined }
+}
+
+type Statuses = z.output<ReturnType<typeof status>>
+
+function statesOf(wanted: Statuses | Statuses[] | undefined): string[] | null {
+  return wanted === undefined ? null : [wanted].flat().map(stateOfStatus)
+}
+
+/** What belongs on the machine of the process that asks, or on none. */
+export function atHome({ host }: Pick<Caller, 'host'>): ItemFilter {
+  return { hostOrNone: host ?? null }
+}
+
+export const listTasks = operation({
+  name: 'tasks.listTasks',
+  summary: 'List tasks in claim order, then finished ones.',
+  effect: 'read',
+  answersAgent: true,
+  input: () =>
+    z.strictObject({
+      status: z
+        .union([status(), z.array(status()).max(4)])
+        .optional()
+        .describe('Only these.'),
+      assignee: fields.name.optional().describe('Held by this agent.'),
+      ...filter(),
+      limit: fields.limit,
+      after: fields.after,
+    }),
+  output: () => z.object({ tasks: z.array(taskView()), next: z.string().nullable() }),
+  needs: ({ status: wanted, assignee, limit, after, ...asked }, { agent }) => ({
+    defined: { select: 'queue', name: taskQueue } as const,
+    closed: closedBlockers,
+    page: {
+      select: 'items',
+      queue: taskQueue,
+      states: statesOf(wanted),
+      ...decideLines(
+        { states: statesOf(wanted), phase: null, quarantined: null, isHeld: assignee !== undefined },
+        builtInWorkflow('task') ?? null,
+      ),
+      freedBy: null,
+      quarantined: null,
+      filter: { ...itemFilter(asked, agent), agent: assignee },
+      limit: limit ?? 100,
+      after: after ?? null,
+    } as const,
+  }),
+  decide: ({ page, defined, closed }, _input, { now }) => ({
+    changes: [],
+    result: {
+      tasks: page.rows.map((item) => viewTask(viewItem(asFreed(item, defined, closed), now))),
+      next: page.next,
+    },
+  }),
+})
+
+export const updateTask = operation({
+  name: 'tasks.updateTask',
+  summary: 'Update a task if it is still at the version you read. A held task only as its holder.',
+  effect: 'write',
+  input: () =>
+    z.strictObject({
+      ref: ref(),
+      token: fields.token,
+      expectedVersion: fields.expectedVersion,
+      title: title().optional(),
+      ...words(),
+      status: status().optional().describe('A state that is not held; In Progress is reached by a claim.'),
+      progress: fields.json().optional().describe('Progress of the work; only its holder can set it.'),
+      note: note(),
+      force: z.boolean().optional().describe('Even while another agent holds it; needs a reason.'),
+      reason: fields.reason,
+    }),
+  output: taskView,
+  needs: (input) => ({ ...taskNeeds(input), ...dependencyNeeds(input.dependsOn ?? []) }),
+  decide(rows, input, context): Step<TaskView> {
+    const { ref, token, expectedVersion, status: to, dependsOn, force, reason, ...edit } = input
+    if (force && !reason) {
+      throw new InvalidError({
+        what: 'updateTask with force changes a task another holds',
+        next: 'say why: give a reason',
+      })
+    }
+    const { workflow } = requireQueue(rows.defined, taskQueue)
+    const item = requireItem(rows.item, taskQueue, ref, token)
+    const { late } = assertMayEdit(item, { agent: context.agent, token, force }, context.now)
+    assertVersion(item, expectedVersion)
+    const edited = editTask(item, edit as TaskEdit, context.agent, context.wall)
+    if (dependsOn === undefined) {
+      const moved = to === undefined ? null : moveItem(edited, workflow, stateOfStatus(to), context)
+      return asTask(finish(change(moved ?? edited), context))
+    }
+    if (to !== undefined) {
+      throw new InvalidError({
+        what: 'one update cannot change both the status and what a task depends on',
+        next: 'make two updates',
+      })
+    }
+    const blockers = dependencies(rows, dependsOn)
+    const more = {
+      ...surroundingsOf(item.id, [...item.ancestors.slice(-1), ...blockers.map(({ id }) => id)]),
+      parent: item.parent === null ? null : ({ select: 'itemsById', ids: [item.parent] } as const),
+    }
+    return ask(more, ({ dependents, awaited, parent }) => {
+      const waits = { blockers: [...(parent ?? []), ...blockers], dependents, awaited }
+      const changes = [change(setItemBlockers(edited, workflow, waits))] as const
+      const { after } = changes[0]
+      return { changes, result: viewTask(viewItem(after, context.now)) }
+    })
+
+    function change(task: Item) {
+      // One act of the caller is one version.
+      const after = { ...task, version: item.version + 1 }
+      assertSize(after)
+      const kind = to === undefined ? 'item.updated' : 'item.moved'
+      const detail = reason === undefined ? {} : { detail: { reason } }
+      return changed(item, after, { kind, ...detail }, context, late)
+    }
+  },
+})
+
+export const checkUpdateConflict = operation({
+  name: 'tasks.checkUpdateConflict',
+  summary: 'Say whether a task has changed since the version you read.',
+  effect: 'read',
+  input: () =>
+    z.strictObject({ ref: ref(), expectedVersion: z.int().positive().describe('The version you read.') }),
+  output: () => z.object({ hasConflict: z.boolean(), currentVersion: z.number() }),
+  needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
+  decide({ item: found }, input) {
+    const item = requireItem(found, taskQueue, input.ref)
+    return {
+      changes: [],
+      result: { hasConflict: item.version !== input.expectedVersion, currentVersion: item.version },
+    }
+  },
+})

@@ -1,0 +1,35 @@
+/** What the caretaker thread is given, and what it tells the main thread. */
+import type { HoldfastError } from '../../errors.ts'
+import type { LogFacts, LogName } from '../../logger.ts'
+import type { LeaseRef } from '../../operations/lease/lease.ts'
+import type { CaretakerOptions } from './caretaker.ts'
+
+export interface ThreadData {
+  readonly url: string
+  /** The file it must be. */
+  readonly file: string | undefined
+  readonly durability: 'full' | 'normal'
+  readonly busyTimeoutMs: number
+  readonly options: CaretakerOptions
+  readonly board: SharedArrayBuffer
+  /** See thread-exit.ts. */
+  readonly cell: SharedArrayBuffer
+}
+
+/** `wake`: a lease on the board needs looking after before the next duty. `checkpoint`: much was written. */
+export type ToThread = 'stop' | 'rejoin' | 'wake' | 'checkpoint'
+
+export type FromThread =
+  | { readonly type: 'ready' }
+  | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
+  | { readonly type: 'lost'; readonly lease: LeaseRef }
+  | { readonly type: 'storeLost'; readonly how: string }
+  | { readonly type: 'rejoined'; readonly instance: string }
+  /** The answer to `rejoin`. */
+  | { readonly type: 'instance'; readonly instance: string }
+  | {
+      readonly type: 'log'
+      readonly level: 'info' | 'warn' | 'error'
+      readonly name: LogName
+      readonly facts: LogFacts
+    }

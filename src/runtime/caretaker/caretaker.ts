@@ -1,0 +1,365 @@
+/**
+ * The caretaker keeps what this process holds and heals what others lost: renews leases, notices lost ones, looks
+ * for dead holders, sweeps, cleans. It runs in a thread of its own, so that a busy main loop loses nothing;
+ * with an injected environment or a private store it runs in the main thread. It sleeps until its next duty, and is
+ * woken when one comes earlier.
+ */
+import { jitterMin, nextDutyAt } from '../../domain/duty.ts'
+import { healerAgent } from '../../domain/healer.ts'
+import type { Caller, Command, Executor } from '../../engines/engine.ts'
+import type { OpenedEngine } from '../../engines/open.ts'
+import type { Environment } from '../../environment.ts'
+import { messageOf } from '../../errors.ts'
+import type { LogFacts, LogName } from '../../logger.ts'
+import type { LeaseRef } from '../../operations/lease/lease.ts'
+import { maxNear, maxWarnings } from '../../operations/lease/warning.ts'
+import type { RecoveryTrigger } from '../../operations/recovery/recovery.ts'
+import {
+  type Execute,
+  entropyFor,
+  type InputOf,
+  type OperationName,
+  type ResultOf,
+} from '../../operations/table.ts'
+import type { RecoveryOptions, RetentionOptions } from '../../options.ts'
+import type { Board } from '../lease/board.ts'
+import { ClockWatch } from './clock-watch.ts'
+import { deathsAmong, endedHolders, endSilent, type Healing, heal } from './heal.ts'
+import { Membership } from './membership.ts'
+import { Probing } from './probing.ts'
+import { lookAgainMs, Renewals } from './renewals.ts'
+import { retain } from './retention.ts'
+import { healerOf, isUpTo, StoreHealer, type StoreHealing } from './store-healing.ts'
+
+export interface CaretakerOptions {
+  readonly namespace: string
+  readonly caller: Caller
+  readonly instance: string
+  readonly recovery: RecoveryOptions
+  readonly retention: RetentionOptions
+  readonly wedgedAfterMs: number
+  readonly storeIsLocal: boolean
+  /** Opening the store left some of what has lapsed. */
+  readonly hasMoreToHeal: boolean
+}
+
+/** How the caretaker tells its process what happened. */
+export interface CaretakerReports {
+  lost(lease: LeaseRef): void
+  /** This process goes on as a new instance: the old one was taken for dead. */
+  rejoined(instance: string): void
+  log(level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts): void
+}
+
+/** When each duty is next due, monotonic ms. */
+interface Times {
+  check: number
+  probe: number
+  sweep: number
+  beat: number
+  checkpoint: number
+  retain: number
+}
+
+/** A cancel elsewhere, which rings no bell of ours, is noticed well within a second. */
+const checkEveryMs = 400
+const beatEveryMs = 30_000
+/** However many leases are lost, one beat a second tells whether this process still counts. */
+const beatAgainMs = 1_000
+/** The main thread says so when much was written; this is for what the caretaker itself and a few commands write. */
+const checkpointEveryMs = 5_000
+const goOnMs = 200
+
+/** What an engine with a file of its own can do besides. */
+type Caretaken = Executor & Pick<OpenedEngine, 'checkpoint' | 'isThere' | 'storeId'>
+
+export class Caretaker {
+  readonly #executor: Caretaken
+  readonly #environment: Environment
+  readonly #options: CaretakerOptions
+  readonly #board: Board
+  readonly #reports: CaretakerReports
+  readonly #renewals: Renewals
+  readonly #membership: Membership
+  readonly #probing: Probing
+  readonly #clocks: ClockWatch
+  readonly #nextAt: Times
+  #beatAt = Number.NEGATIVE_INFINITY
+  #sweptAt: number | null = null
+  #hasMoreToHeal: boolean
+  /** Null while it sleeps. */
+  #working: Promise<void> | null = null
+  #healing: Promise<void> | null = null
+  readonly #storeHealer = new StoreHealer()
+  #visiting: Promise<void> | null = null
+  #cancelSleep: () => void = () => {}
+  /** How often the store was in doubt when it was last looked at. */
+  #doubts = 0
+  #closed = false
+
+  constructor(
+    executor: Caretaken,
+    environment: Environment,
+    board: Board,
+    options: CaretakerOptions,
+    reports: CaretakerReports,
+  ) {
+    this.#executor = executor
+    this.#environment = environment
+    this.#options = options
+    this.#hasMoreToHeal = options.hasMoreToHeal
+    this.#board = board
+    this.#reports = reports
+    const execute: Execute = (operation, input) => this.#execute(operation, input)
+    const { instance, storeIsLocal, wedgedAfterMs, recovery, retention } = options
+    this.#membership = new Membership(environment, { instance, storeIsLocal, execute }, reports)
+    // Whoever takes a process for dead takes what it holds: that is how it finds out soonest.
+    const lost = (lease: LeaseRef) => {
+      reports.lost(lease)
+      this.#nextAt.beat = Math.min(this.#nextAt.beat, this.#beatAt + beatAgainMs)
+    }
+    this.#renewals = new Renewals(environment, board, { wedgedAfterMs, execute }, { ...reports, lost })
+    this.#probing = new Probing(environment, {
+      probeEveryMs: recovery.probeEveryMs,
+      storeId: () => executor.storeId ?? null,
+      instance: () => this.#membership.instance,
+      own: () => this.#healingBy('death'),
+      others: () => this.#healingOthersBy('death'),
+      isHolding: () => board.isHolding,
+      missing: () => this.#beat(),
+    })
+    this.#clocks = new ClockWatch(environment)
+    const now = environment.monotonic()
+    this.#nextAt = {
+      check: now + checkEveryMs,
+      probe: now + (recovery.probeEveryMs || Number.POSITIVE_INFINITY),
+      sweep: now + (recovery.everyMs || Number.POSITIVE_INFINITY),
+      beat: now + beatEveryMs,
+      checkpoint: now + (executor.checkpoint ? checkpointEveryMs : Number.POSITIVE_INFINITY),
+      retain: now + retention.everyMs,
+    }
+    this.#sleep()
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#membership.leave()
+    this.#cancelSleep()
+    await Promise.all([this.#working, this.#healing, this.#visiting])
+    await this.#probing.close()
+  }
+
+  /** The main thread has written a lease down that needs looking after before the next duty. */
+  wake(): void {
+    this.#renewals.lookNow()
+    this.#sleep()
+  }
+
+  /** The main thread has written much. */
+  checkpointSoon(): void {
+    this.#nextAt.checkpoint = 0
+    this.#sleep()
+  }
+
+  /** Until the next duty; called again whenever one has become due earlier. */
+  #sleep(): void {
+    if (this.#closed || this.#working !== null) return
+    this.#cancelSleep()
+    const now = this.#environment.monotonic()
+    const until = nextDutyAt(this.#dutiesAt(), { now, isHolding: this.#board.isHolding })
+    const hasSeenAll = this.#board.sleep(until, this.#renewals.seenWrites)
+    const ms = hasSeenAll ? until - now : Math.min(until - now, lookAgainMs)
+    // Timers count in whole milliseconds and may be early by one.
+    this.#cancelSleep = this.#environment.timer(Math.ceil(ms) + 1, () => {
+      this.#board.awake()
+      this.#working = this.tick().then((goesOn) => {
+        this.#working = null
+        if (goesOn) this.#sleep()
+      })
+    })
+  }
+
+  #dutiesAt(): number[] {
+    const { check, probe, sweep, beat, checkpoint, retain } = this.#nextAt
+    const own = [this.#renewals.nextAt, beat, this.#board.isHolding ? check : Number.POSITIVE_INFINITY]
+    // Healing that is under way goes on by itself, and asks for the next round at its end.
+    if (this.#healing !== null) return own
+    return [...own, probe, sweep, checkpoint, retain, this.#hasMoreToHeal ? 0 : Number.POSITIVE_INFINITY]
+  }
+
+  /** One round; every part reports its own failure and stops no other. False when there is nothing left to do, ever. */
+  async tick(): Promise<boolean> {
+    // Its process was told, and everything it held is lost: there is nothing more to take care of.
+    if (this.#executor.isThere?.() === false) return false
+    const now = this.#environment.monotonic()
+    const jump = this.#board.isHolding ? this.#clocks.look() : this.#clocks.glance()
+    if (jump !== null) {
+      this.#reports.log('warn', 'clock.jumped', jump)
+      this.#renewals.doubt()
+    }
+    this.#watchStoreClock()
+    await this.#renewals.renew(now)
+    if (this.#closed) return false
+    this.#healing ??= this.#heal(now).finally(() => {
+      this.#healing = null
+      this.#sleep()
+    })
+    if (this.#board.isHolding && this.#isDue('check', now, checkEveryMs)) await this.#renewals.check()
+    if (!this.#closed && this.#isDue('beat', now, beatEveryMs)) await this.#beat()
+    return true
+  }
+
+  /** Others spare what we hold only while they doubt the clock; by then it has to run by the clock as it is now. */
+  #watchStoreClock(): void {
+    const { doubts = 0 } = this.#executor
+    if (doubts !== this.#doubts) this.#renewals.doubt()
+    this.#doubts = doubts
+  }
+
+  /** Beside the renewals: what waits for others' transactions must not keep our own leases waiting. */
+  async #heal(now: number): Promise<void> {
+    const { recovery, retention } = this.#options
+    if (this.#isDue('checkpoint', now, checkpointEveryMs)) this.#checkpoint()
+    if (this.#isDue('probe', now, recovery.probeEveryMs)) await this.#probing.look()
+    if (this.#hasMoreToHeal) await this.#goOnHealing()
+    if (this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep()
+    if (this.#isDue('retain', now, retention.everyMs)) await this.#retain()
+  }
+
+  #isDue(what: keyof Times, now: number, everyMs: number): boolean {
+    if (this.#nextAt[what] > now) return false
+    this.#nextAt[what] = now + everyMs * (jitterMin + 2 * (1 - jitterMin) * this.#environment.random())
+    return true
+  }
+
+  /** What opening the store had no time for; a little at a time, so that deaths are noticed meanwhile. */
+  async #goOnHealing(): Promise<void> {
+    const until = this.#environment.monotonic() + goOnMs
+    try {
+      const isOver = () => this.#closed || this.#environment.monotonic() >= until
+      const { more } = await heal({ ...this.#healingBy('timer'), isOver }, [])
+      this.#hasMoreToHeal = more
+    } catch (error) {
+      this.#hasMoreToHeal = false
+      this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    try {
+      const healing = this.#healingBy('timer')
+      const { bootId, hostName, pidNamespace } = this.#environment.host.identity
+      // At once: on a server they are one transaction.
+      const [{ isDue, healers, hasEnded }, ended] = await Promise.all([
+        this.#execute('recovery.look', {
+          machine: { bootId, hostName, pidNamespace },
+          instance: this.#membership.instance,
+        }),
+        endedHolders(healing),
+      ])
+      if (hasEnded) await this.#beat()
+      const deaths = deathsAmong(ended)
+      // Mostly there is nothing: then nobody has to wait for a write that changes nothing.
+      const isHealed = isDue || deaths.length > 0
+      if (isHealed) await heal(healing, deaths)
+      await Promise.all([isHealed ? null : endSilent(healing), this.#warnNear()])
+      this.#sweptAt = this.#environment.now()
+      if (isUpTo(this.#membership.instance, healers, healing)) this.#visitOthers()
+    } catch (error) {
+      this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
+    }
+  }
+
+  /** Beside the sweeps: however much there is to do elsewhere, our own namespace does not wait for it. */
+  #visitOthers(): void {
+    this.#visiting ??= this.#storeHealer
+      .visit(this.#healingOthersBy('timer'))
+      .catch((error: unknown) =>
+        this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) }),
+      )
+      .finally(() => {
+        this.#visiting = null
+      })
+  }
+
+  /** Each piece is a transaction of its own; where there is nothing to tell there is none. */
+  async #warnNear(): Promise<void> {
+    for (let warned = 1, more = true; more && warned > 0 && !this.#closed; ) {
+      const near = await this.#execute('lease.listNear', {})
+      more = near.length >= maxNear
+      warned = 0
+      for (let start = 0; start < near.length; start += maxWarnings) {
+        const leases = near.slice(start, start + maxWarnings)
+        warned += await this.#execute('lease.warnNear', { leases })
+      }
+    }
+  }
+
+  #checkpoint(): void {
+    try {
+      this.#executor.checkpoint?.()
+    } catch (error) {
+      this.#reports.log('warn', 'retention.failed', { error: messageOf(error) })
+    }
+  }
+
+  #healingBy(trigger: RecoveryTrigger): Healing {
+    return {
+      environment: this.#environment,
+      storeIsLocal: this.#options.storeIsLocal,
+      trigger,
+      isOver: () => this.#closed,
+      execute: (operation, input) => this.#execute(operation, input),
+      log: (level, name, facts) => this.#reports.log(level, name, facts),
+    }
+  }
+
+  #healingOthersBy(trigger: RecoveryTrigger): StoreHealing {
+    const healing = this.#healingBy(trigger)
+    const caller = { agent: healerAgent, instance: null }
+    return {
+      ...healing,
+      healer: healerOf(healing),
+      executeIn: (namespace, operation, input) => this.#executeIn(namespace, caller, operation, input),
+    }
+  }
+
+  /** A claim was refused because this instance has ended. Answers what this process goes on as. */
+  async rejoin(): Promise<string> {
+    await this.#beat()
+    return this.#membership.instance
+  }
+
+  #beat(): Promise<void> {
+    this.#beatAt = this.#environment.monotonic()
+    return this.#membership.beat(this.#sweptAt)
+  }
+
+  async #retain(): Promise<void> {
+    try {
+      await retain(
+        (operation, input) => this.#execute(operation, input),
+        this.#options.retention,
+        () => this.#closed,
+      )
+    } catch (error) {
+      this.#reports.log('warn', 'retention.failed', { error: messageOf(error) })
+    }
+  }
+
+  #execute<Name extends OperationName>(operation: Name, input: InputOf<Name>): Promise<ResultOf<Name>> {
+    const caller = { ...this.#options.caller, instance: this.#membership.instance }
+    return this.#executeIn(this.#options.namespace, caller, operation, input)
+  }
+
+  #executeIn<Name extends OperationName>(
+    namespace: string,
+    caller: Caller,
+    operation: Name,
+    input: InputOf<Name>,
+  ): Promise<ResultOf<Name>> {
+    const entropy = entropyFor(operation, input, this.#environment)
+    const command: Command = { operation, input, namespace, caller, entropy }
+    return this.#executor.execute(command) as Promise<ResultOf<Name>>
+  }
+}

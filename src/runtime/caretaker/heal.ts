@@ -1,0 +1,238 @@
+import { sumByName } from '../../domain/count.ts'
+import type { Healer } from '../../domain/healer.ts'
+import type { Environment, Verdict } from '../../environment.ts'
+import type { LogFacts, LogName } from '../../logger.ts'
+import {
+  maxDeaths,
+  maxReclaimed,
+  type RecoveryReport,
+  type RecoveryTrigger,
+} from '../../operations/recovery/recovery.ts'
+import type { Execute } from '../../operations/table.ts'
+import { inPieces } from '../session/input.ts'
+
+export interface Healing {
+  readonly environment: Environment
+  readonly storeIsLocal: boolean
+  readonly trigger: RecoveryTrigger
+  readonly queue?: string | undefined
+  readonly dryRun?: boolean | undefined
+  /** Only what lapsed longer ago than this; dead holders are reclaimed at once. */
+  readonly maxAgeMs?: number | undefined
+  /** What runs whose holder was lost are told they are paused for; what is known of the loss follows. */
+  readonly pauseReason?: string | undefined
+  /** Set where the namespace is not this process's own: recorded with everything it does there. */
+  readonly healer?: Healer | undefined
+  /** Locks with their lines and runs, and what the dead held. */
+  readonly locksOnly?: true | undefined
+  /** Whether the rest is left to others. */
+  readonly isOver?: () => boolean
+  readonly execute: Execute
+  log(level: 'info' | 'warn', name: LogName, facts: LogFacts): void
+}
+
+/** Processes judged in one go: more would keep the loop busy, so the rest come with the next page. */
+const maxPage = 500
+
+export interface Death {
+  readonly instance: string
+  readonly evidence: string
+  readonly isReboot: boolean
+}
+
+export type Judgement = Verdict & { readonly instance: string }
+
+type Judging = Pick<Healing, 'environment' | 'storeIsLocal' | 'execute'>
+
+/** What this process can say of those it can judge, page by page; the others would only be unknown. Reads only. */
+export async function judgePage(
+  { environment, storeIsLocal, execute }: Judging,
+  after: string | null,
+): Promise<{ readonly judged: Judgement[]; readonly next: string | null }> {
+  const { bootId, hostName, pidNamespace } = environment.host.identity
+  const { instances, next } = await execute('instance.list', {
+    machine: { bootId, hostName, pidNamespace },
+    // A store on a disk of this machine has seen nobody else; of other boot ids are containers, and what ran before a restart.
+    otherBoots: storeIsLocal,
+    limit: maxPage,
+    ...(after === null ? {} : { after }),
+  })
+  const judged = instances.map((instance) => ({
+    instance: instance.id,
+    ...environment.host.judge(instance, storeIsLocal),
+  }))
+  return { judged, next }
+}
+
+/** What left in good order and still holds something: it is lost, as if its process were dead. Reads only. */
+export async function endedHolders({ execute }: Pick<Judging, 'execute'>): Promise<Judgement[]> {
+  const ended = await execute('instance.listEndedHolders', {})
+  return ended.map(({ id, endReason }) => ({
+    instance: id,
+    liveness: 'dead',
+    evidence: `its process has ended (${endReason})`,
+  }))
+}
+
+/** All pages, as far as one command can name them, and those that ended and still hold something. */
+export async function judgeRunning(judging: Judging): Promise<Judgement[]> {
+  const all = await endedHolders(judging)
+  for (let after: string | null = null, more = true; more; ) {
+    const { judged, next } = await judgePage(judging, after)
+    all.push(...judged)
+    after = next
+    more = next !== null && all.length < maxDeaths
+  }
+  return all.slice(0, maxDeaths)
+}
+
+/** Any doubt about a process leaves its leases to lapse by themselves. */
+export function deathsAmong(judged: readonly Judgement[]): Death[] {
+  return judged
+    .filter(({ liveness }) => liveness === 'dead')
+    .map(({ instance, evidence, isReboot = false }) => ({ instance, evidence, isReboot }))
+}
+
+export async function findDeaths(judging: Judging): Promise<Death[]> {
+  return deathsAmong(await judgeRunning(judging))
+}
+
+/**
+ * Gives back everything lapsed, and what the dead held. One transaction takes a bounded piece; others get their turn.
+ * Many dead are a piece at a time too; a dry run changes nothing, so it sees all of them at once.
+ */
+export async function heal(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
+  const { dryRun } = healing
+  const maxPerPiece = dryRun ? maxDeaths : maxReclaimed
+  const reports = await healUntilOver(healing, deaths.slice(0, maxPerPiece))
+  for (let start = maxPerPiece; start < deaths.length && !healing.isOver?.(); start += maxPerPiece)
+    reports.push(...(await healUntilOver(healing, deaths.slice(start, start + maxPerPiece))))
+  return ended(healing, addReports(reports))
+}
+
+/** What opening a store waits for when there is much to heal, beside locks and what the dead held. */
+const openMs = 200
+
+/**
+ * What must be healed before a store is used, so that it opens soon: 1. one piece of everything, which mostly is all
+ * there is. 2. All locks, their lines and runs, and all that the dead held. 3. Items, for a moment. `more` says whether
+ * some are left: somebody has to go on.
+ */
+export async function healAtOpen(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
+  const { environment } = healing
+  const reports = [await healPiece(healing, deaths.slice(0, maxReclaimed))]
+  if (reports[0]?.more || deaths.length > maxReclaimed) {
+    for (let start = 0; start === 0 || start < deaths.length; start += maxReclaimed)
+      reports.push(
+        ...(await healUntilOver({ ...healing, locksOnly: true }, deaths.slice(start, start + maxReclaimed))),
+      )
+    const until = environment.monotonic() + openMs
+    const isOver = () => environment.monotonic() >= until
+    reports.push(...(await healUntilOver({ ...healing, isOver }, [])))
+  }
+  return ended(healing, addReports(reports))
+}
+
+async function ended(healing: Healing, total: RecoveryReport): Promise<RecoveryReport> {
+  const { dryRun, trigger, queue } = healing
+  // Whoever starts a server looks for this line: that nothing had to be done is news too.
+  if (trigger === 'open' && !dryRun && isNothing(total)) logSummary(healing.log, total, 'open', 0)
+  if (dryRun || queue !== undefined || trigger === 'death') return total
+  return { ...total, instancesEnded: total.instancesEnded + (await endSilent(healing)) }
+}
+
+function healUntilOver(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport[]> {
+  const isOver = () => healing.dryRun === true || healing.isOver?.() === true
+  return inPieces(() => healPiece(healing, deaths), isOver)
+}
+
+async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
+  const { environment, trigger, queue, dryRun, maxAgeMs, pauseReason, healer, locksOnly } = healing
+  const started = environment.monotonic()
+  const report = await healing.execute('recovery.run', {
+    trigger,
+    deaths,
+    queue,
+    dryRun,
+    maxAgeMs,
+    pauseReason,
+    healer,
+    locksOnly,
+  })
+  if (!dryRun) logRecovery(healing.log, report, trigger, environment.monotonic() - started)
+  return report
+}
+
+/**
+ * Processes of other machines that went without a word (killed containers) would stay for ever: nobody here can judge
+ * them. Those that have been silent for long and hold nothing end; one that lives after all joins again.
+ */
+export async function endSilent({
+  environment,
+  storeIsLocal,
+  execute,
+  healer,
+}: Judging & Pick<Healing, 'healer'>): Promise<number> {
+  const silent = await execute('instance.listSilent', {})
+  const ids = silent
+    .filter((instance) => environment.host.judge(instance, storeIsLocal).liveness === 'unknown')
+    .map(({ id }) => id)
+  if (ids.length === 0) return 0
+  return execute('instance.endSilent', { ids, healer })
+}
+
+/** The events tell of each; a log that grew with every item would bury the rest. */
+const maxReclaimedLines = 10
+
+/** One line for what was done, and one for each of the first ten things taken from a lost holder. */
+export function logRecovery(
+  log: Healing['log'],
+  report: RecoveryReport,
+  trigger: RecoveryTrigger,
+  ms: number,
+): void {
+  if (isNothing(report)) return
+  for (const { kind, id, holder, expiredForMs, evidence } of report.reclaimed.slice(0, maxReclaimedLines)) {
+    log('warn', 'lease.reclaimed', { kind, id, holder, expiredForMs, evidence })
+  }
+  logSummary(log, report, trigger, ms)
+}
+
+function isNothing({ locksCleaned, entriesReclaimed, messagesReclaimed }: RecoveryReport): boolean {
+  return locksCleaned + entriesReclaimed + messagesReclaimed === 0
+}
+
+function logSummary(log: Healing['log'], report: RecoveryReport, trigger: RecoveryTrigger, ms: number): void {
+  const { locksCleaned, entriesReclaimed, quarantined, messagesReclaimed } = report
+  log('info', 'recovery.completed', {
+    trigger,
+    locksCleaned,
+    entriesReclaimed,
+    quarantined,
+    messagesReclaimed,
+    ms: Math.round(ms),
+  })
+}
+
+/** All of them, in order; at least one. */
+export function addReports(reports: readonly RecoveryReport[]): RecoveryReport {
+  const last = reports.at(-1) as RecoveryReport
+  const sum = (countOf: (report: RecoveryReport) => number) =>
+    reports.reduce((total, report) => total + countOf(report), 0)
+  const byState = sumByName(reports.flatMap((report) => Object.entries(report.byState)))
+  return {
+    locksCleaned: sum(({ locksCleaned }) => locksCleaned),
+    entriesReclaimed: sum(({ entriesReclaimed }) => entriesReclaimed),
+    quarantined: sum(({ quarantined }) => quarantined),
+    ids: reports.flatMap(({ ids }) => ids),
+    byState,
+    messagesReclaimed: sum(({ messagesReclaimed }) => messagesReclaimed),
+    promoted: sum(({ promoted }) => promoted),
+    instancesEnded: sum(({ instancesEnded }) => instancesEnded),
+    waitersRemoved: sum(({ waitersRemoved }) => waitersRemoved),
+    progressPaused: sum(({ progressPaused }) => progressPaused),
+    recoveryTimestamp: last.recoveryTimestamp,
+    reclaimed: reports.flatMap(({ reclaimed }) => reclaimed),
+    more: last.more,
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * Looks for dead holders, so that what they held comes back at once. One process does so for all that can judge the same
+ * processes, in every namespace; the others only watch it. Where processes cannot agree on one (no folder for its record,
+ * a moved clock, a private store), each looks for itself, in its own namespace.
+ */
+import { isUnknownBoot } from '../../domain/boot.ts'
+import { decideProber, type ProberRecord, type ProbingRole } from '../../domain/prober.ts'
+import type { Environment, ProberSeat } from '../../environment.ts'
+import { messageOf } from '../../errors.ts'
+import { deathsAmong, type Healing, heal, judgePage } from './heal.ts'
+import { StoreHealer, type StoreHealing } from './store-healing.ts'
+
+export interface ProbingOptions {
+  readonly probeEveryMs: number
+  /** Tells the store from every other on this machine; null: nobody else can open it. */
+  storeId(): string | null
+  instance(): string
+  own(): Healing
+  others(): StoreHealing
+  /** Whether this process holds anything or waits for it. */
+  isHolding(): boolean
+  /** This process is not among those that run: others took it for dead. */
+  missing(): Promise<void>
+}
+
+/** The record is read so often by those that hold nothing: its process alone is watched more closely. */
+const rereadEveryMs = 2_000
+
+export class Probing {
+  readonly #environment: Environment
+  readonly #options: ProbingOptions
+  readonly #id: string
+  readonly #storeHealer = new StoreHealer({ namespaces: undefined, processes: '' })
+  #seat: { readonly store: string; readonly seat: ProberSeat } | null = null
+  #isProber = false
+  /** The prober that this process watches, and when its record was read. */
+  #watched: { readonly record: ProberRecord; readonly readAt: number } | null = null
+  /** Where the next look goes on. */
+  #after: string | null = null
+  #visiting: Promise<void> | null = null
+
+  constructor(environment: Environment, options: ProbingOptions) {
+    this.#environment = environment
+    this.#options = options
+    this.#id = environment.id()
+  }
+
+  async look(): Promise<void> {
+    const seat = this.#findSeat()
+    const role = seat === null ? null : this.#roleAt(seat)
+    this.#isProber = role === 'prober'
+    if (role === 'watcher') return
+    try {
+      await this.#lookHere()
+      if (role === 'prober') this.#lookElsewhere()
+    } catch (error) {
+      // Somebody else may have more luck.
+      this.#leaveSeat()
+      this.#after = null
+      const { log, trigger } = this.#options.own()
+      log('warn', 'recovery.failed', { trigger, error: messageOf(error) })
+    }
+  }
+
+  /** The others need not find out that it has gone. */
+  async close(): Promise<void> {
+    this.#leaveSeat()
+    this.#seat?.seat.close()
+    await this.#visiting
+  }
+
+  #findSeat(): ProberSeat | null {
+    const { host } = this.#environment
+    const store = this.#options.storeId()
+    // Without a boot id nobody can be judged, so nobody should wait for this process to do it.
+    if (host.proberSeat === undefined || store === null || isUnknownBoot(host.identity.bootId)) return null
+    if (this.#seat?.store !== store) {
+      this.#seat?.seat.close()
+      this.#seat = { store, seat: host.proberSeat(store) }
+      this.#watched = null
+    }
+    return this.#seat.seat
+  }
+
+  /** Null where the seat cannot be had by anybody. */
+  #roleAt(seat: ProberSeat): ProbingRole | null {
+    const now = this.#environment.monotonic()
+    if (this.#isWatched(seat, now)) return 'watcher'
+    const record = seat.read()
+    const role = decideProber(record, {
+      self: this.#id,
+      isAble: record !== null && seat.isAble(record),
+      now,
+      probeEveryMs: this.#options.probeEveryMs,
+    })
+    this.#watched = role === 'watcher' && record !== null ? { record, readAt: now } : null
+    return role === 'watcher' || seat.write(this.#record()) ? role : null
+  }
+
+  /** Whether the prober that was read of lately still runs. */
+  #isWatched(seat: ProberSeat, now: number): boolean {
+    if (this.#watched === null || this.#options.isHolding()) return false
+    const { record, readAt } = this.#watched
+    return now - readAt < rereadEveryMs && seat.isAble(record)
+  }
+
+  #record(): ProberRecord {
+    const { pid, startTime } = this.#environment.host.identity
+    return { id: this.#id, pid, startTime, beatAt: this.#environment.monotonic() }
+  }
+
+  #leaveSeat(): void {
+    if (this.#isProber) this.#seat?.seat.leave(this.#id)
+    this.#isProber = false
+  }
+
+  /** A page each time: however many there are, a look stays short. */
+  async #lookHere(): Promise<void> {
+    const healing = this.#options.own()
+    const { judged, next } = await judgePage(healing, this.#after)
+    const isAll = this.#after === null && next === null
+    this.#after = next
+    const self = this.#options.instance()
+    if (isAll && !judged.some(({ instance }) => instance === self)) await this.#options.missing()
+    const deaths = deathsAmong(judged)
+    if (deaths.length > 0) await heal(healing, deaths)
+  }
+
+  /** Beside the looks: however much there is to do elsewhere, our own namespace does not wait for it. */
+  #lookElsewhere(): void {
+    const healing = this.#options.others()
+    this.#visiting ??= this.#storeHealer
+      .visit(healing)
+      .catch((error: unknown) =>
+        healing.log('warn', 'recovery.failed', { trigger: healing.trigger, error: messageOf(error) }),
+      )
+      .finally(() => {
+        this.#visiting = null
+      })
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * Failures to heal, on their way into the store: counted there, they outlive this process. One that cannot be written
+ * down, because the store is what fails, is kept here and written with the next.
+ */
+import { fitText } from '../../domain/text.ts'
+import type { Environment } from '../../environment.ts'
+import type { LogFacts } from '../../logger.ts'
+import { maxError, type RecoveryStats } from '../../operations/recovery/stats.ts'
+import type { InputOf } from '../../operations/table.ts'
+
+type Failure = InputOf<'recovery.noteFailure'>
+
+/** Triggers are few, but a process may claim from any number of queues. */
+const maxKinds = 100
+
+export class RecoveryFailures {
+  /** Not written down yet, by trigger and queue. */
+  readonly #pending = new Map<string, Failure>()
+  readonly #environment: Environment
+  readonly #by: string
+  #write: ((failure: Failure) => Promise<unknown>) | null = null
+  #writing: Promise<void> | null = null
+
+  constructor(environment: Environment, by: string) {
+    this.#environment = environment
+    this.#by = by
+  }
+
+  /** The last one this process has seen. */
+  last: NonNullable<RecoveryStats['lastError']> | null = null
+
+  get pending(): number {
+    return [...this.#pending.values()].reduce((sum, { count }) => sum + count, 0)
+  }
+
+  /** From now on they can be written down. */
+  writeWith(write: (failure: Failure) => Promise<unknown>): void {
+    this.#write = write
+    void this.flush()
+  }
+
+  note({ trigger, queue, error }: LogFacts): void {
+    const at = this.#environment.now()
+    const text = fitText(String(error), maxError)
+    this.last = { at, trigger: String(trigger), by: this.#by, error: text }
+    const of = typeof queue === 'string' ? queue : undefined
+    const key = `${trigger}\n${of ?? ''}`
+    if (!this.#pending.has(key) && this.#pending.size >= maxKinds) return
+    const count = (this.#pending.get(key)?.count ?? 0) + 1
+    this.#pending.set(key, { trigger: trigger as Failure['trigger'], queue: of, count, at, error: text })
+    void this.flush()
+  }
+
+  /** Resolves when everything that can be written down is. */
+  flush(): Promise<void> {
+    this.#writing ??= this.#flush().finally(() => {
+      this.#writing = null
+    })
+    return this.#writing
+  }
+
+  async #flush(): Promise<void> {
+    const write = this.#write
+    if (write === null) return
+    for (const [key, failure] of [...this.#pending]) {
+      this.#pending.delete(key)
+      try {
+        await write(failure)
+      } catch {
+        // Told already, as what it is: the store is away. What came meanwhile is added to it.
+        const since = this.#pending.get(key)
+        this.#pending.set(key, since ? { ...since, count: since.count + failure.count } : failure)
+        return
+      }
+    }
+  }
+}

@@ -1,0 +1,292 @@
+/**
+ * The main thread's side of leases: knows what this process holds, counts down from before each request, and tells
+ * the work by an AbortSignal when a lease is lost or could not be renewed in time.
+ */
+import { safetyMarginMs } from '../../domain/lease.ts'
+import type { Environment } from '../../environment.ts'
+import { LeaseLostError } from '../../errors.ts'
+import type { LeaseRef } from '../../operations/lease/lease.ts'
+import type { CaretakerHandle } from '../caretaker/caretaker-start.ts'
+import type { Board, GrantedLease, TakenWaiter } from './board.ts'
+
+/** A lease this process holds and renews until its holder asks to release, complete or fail it. */
+export interface Lease {
+  readonly kind: 'item' | 'lock'
+  readonly id: string
+  readonly token: number
+  /** Fires when the lease is lost, cancelled elsewhere, or could not be renewed in time. Its reason is a LeaseLostError. */
+  readonly signal: AbortSignal
+  /** Whether an effect is still allowed now, judged on this process's own clock with a margin. */
+  readonly isHeld: boolean
+  /** Throws LEASE_LOST unless an effect is still allowed now. Call it right before each effect. */
+  assertHeld(): void
+}
+
+export class Keeper {
+  readonly #environment: Environment
+  readonly #board: Board
+  readonly #beatEveryMs: number
+  readonly #isStoreThere: () => boolean
+  readonly #held = new Map<string, HeldLease>()
+  readonly #byHand = new Set<RenewalByHand>()
+  /** Leases asked for and not granted yet. */
+  #expected = 0
+  #caretaker: CaretakerHandle | null = null
+  #cancelTimer: () => void = () => {}
+  #closed = false
+
+  /** `isStoreThere`: false once nobody else can know of what this process holds. */
+  constructor(
+    environment: Environment,
+    board: Board,
+    { beatEveryMs, isStoreThere }: { beatEveryMs: number; isStoreThere: () => boolean },
+  ) {
+    this.#beatEveryMs = beatEveryMs
+    this.#isStoreThere = isStoreThere
+    this.#environment = environment
+    this.#board = board
+  }
+
+  /**
+   * Starts the caretaker that renews what is on the board; `close` stops it. The main loop beats from before that, or a
+   * caretaker that is at work before its process hears of it would take the process for wedged.
+   */
+  async startCaretaker(begin: () => Promise<CaretakerHandle>): Promise<void> {
+    this.#watch()
+    try {
+      this.#caretaker = await begin()
+    } catch (error) {
+      this.#cancelTimer()
+      throw error
+    }
+  }
+
+  /** What this process goes on as, if its instance has ended; null once it is closing. */
+  async rejoin(): Promise<string | null> {
+    return this.#closed || this.#caretaker === null ? null : this.#caretaker.rejoin()
+  }
+
+  /** Keeps room for so many leases that may be granted soon; throws where there is none. Returns how to give it back. */
+  takeRoom(count: number): () => void {
+    // No number of leases: the operation refuses it, and says why.
+    if (!Number.isSafeInteger(count) || count <= 0) return () => {}
+    this.#board.assertFree(this.#expected + count)
+    this.#expected += count
+    return () => {
+      this.#expected -= count
+    }
+  }
+
+  hold(granted: GrantedLease): Lease {
+    const deadline = granted.requestedAt + granted.leaseMs - safetyMarginMs(granted.leaseMs)
+    const key = keyOf(granted)
+    const known = this.#held.get(key)
+    if (known?.token === granted.token) {
+      // The same grant again (a holder asked once more): the lease the work already has goes on.
+      this.resume(known)
+      this.#board.extendTo(known.slot, deadline)
+      return known
+    }
+    if (known) this.lose(known, 'it was granted anew to this process')
+    const slot = this.#board.write(granted, deadline)
+    const lease = new HeldLease(
+      granted,
+      slot,
+      () => this.#board.deadlineOf(slot) > this.#environment.monotonic() && this.#isStoreThere(),
+    )
+    this.#held.set(key, lease)
+    return lease
+  }
+
+  /** Keeps a place in line until it is told to end; null where nobody here can, or there is no more room. */
+  keepWaiter(waiter: TakenWaiter): (() => void) | null {
+    const slot = this.#caretaker === null ? null : this.#board.writeWaiter(waiter)
+    return slot === null ? null : () => this.#board.strike(slot)
+  }
+
+  /** A lease that a caller renews through this process by a loop of its own, for as long as that runs. */
+  renewByHand(ref: LeaseRef): { readonly isSuspended: boolean; end(): void } {
+    const renewal: RenewalByHand = { ref, isSuspended: false, end: () => this.#byHand.delete(renewal) }
+    this.#byHand.add(renewal)
+    return renewal
+  }
+
+  /** Its holder wants it to end: no more renewals, and no more effects. False when nothing here renews it. */
+  suspend(ref: LeaseRef): boolean {
+    const held = this.#find(ref)
+    if (held) {
+      held.isSuspended = true
+      this.#board.suspend(held.slot)
+    }
+    const byHand = this.#renewalsByHand(ref)
+    for (const renewal of byHand) renewal.isSuspended = true
+    return held !== null || byHand.length > 0
+  }
+
+  /** It did not end, so it is renewed again. */
+  resume(ref: LeaseRef): void {
+    const held = this.#find(ref)
+    if (held) {
+      held.isSuspended = false
+      this.#board.resume(held.slot)
+    }
+    for (const renewal of this.#renewalsByHand(ref)) renewal.isSuspended = false
+  }
+
+  /** Whether it waits for its end; false once it has lapsed, or was granted again. */
+  isSuspended(ref: LeaseRef): boolean {
+    const renewals = [this.#find(ref), ...this.#renewalsByHand(ref)]
+    return renewals.some((renewal) => renewal?.isSuspended === true)
+  }
+
+  #renewalsByHand({ kind, id, token }: LeaseRef): RenewalByHand[] {
+    if (this.#byHand.size === 0) return []
+    return [...this.#byHand].filter(({ ref }) => ref.kind === kind && ref.id === id && ref.token === token)
+  }
+
+  #find(ref: LeaseRef): HeldLease | null {
+    const lease = this.#held.get(keyOf(ref))
+    return lease?.token === ref.token ? lease : null
+  }
+
+  /** The lease ended in good order, with this answer of the store. */
+  drop(ref: LeaseRef, answer: unknown = null): void {
+    const lease = this.#forget(ref)
+    if (lease) lease.answer = answer
+  }
+
+  /** The lease was lost: its work is told. */
+  lose(ref: LeaseRef, reason: string): void {
+    this.#forget(ref)?.lose(reason)
+  }
+
+  loseAll(reason: string): void {
+    for (const ref of this.refs()) this.lose(ref, reason)
+  }
+
+  /** Whether this very grant is kept here. */
+  holds(ref: LeaseRef): boolean {
+    return this.#find(ref) !== null
+  }
+
+  /** Refs of everything held, for giving it back at the end. */
+  refs(): LeaseRef[] {
+    return [...this.#held.values()].map(({ kind, id, token }) => ({ kind, id, token }))
+  }
+
+  #forget(ref: LeaseRef): HeldLease | null {
+    const lease = this.#find(ref)
+    if (lease === null) return null
+    this.#held.delete(keyOf(ref))
+    lease.end()
+    this.#board.strike(lease.slot)
+    return lease
+  }
+
+  /** Beats for the caretaker, and fires the signals of leases whose deadline has passed. */
+  #watch(): void {
+    if (this.#closed) return
+    const now = this.#environment.monotonic()
+    this.#board.beat(now)
+    let nextMs = this.#beatEveryMs
+    for (const lease of [...this.#held.values()]) {
+      const leftMs = this.#board.deadlineOf(lease.slot) - now
+      if (leftMs <= 0) this.lose(lease, lease.isSuspended ? unanswered : 'it could not be renewed in time')
+      else nextMs = Math.min(nextMs, leftMs + 1)
+    }
+    this.#cancelTimer = this.#environment.timer(nextMs, () => this.#watch())
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#cancelTimer()
+    await this.#caretaker?.stop()
+    this.loseAll('its process closed the store')
+  }
+}
+
+/** The store's answer to the request that ended a lease; null while it is held, and when it was lost. */
+export function answerThatEnded(lease: Lease): unknown {
+  return lease instanceof HeldLease ? lease.answer : null
+}
+
+/** Calls back when a lease is lost. Cheaper than its signal, which most items never need. */
+export function whenLost(lease: Lease, tell: (error: LeaseLostError) => void): void {
+  if (lease instanceof HeldLease) lease.onLost = tell
+}
+
+interface RenewalByHand {
+  readonly ref: LeaseRef
+  isSuspended: boolean
+  end(): void
+}
+
+const unanswered = 'the store did not answer its release in time'
+
+class HeldLease implements Lease {
+  readonly kind: 'item' | 'lock'
+  readonly id: string
+  readonly token: number
+  readonly slot: number
+  /** Its holder is giving it back. */
+  isSuspended = false
+  answer: unknown = null
+  onLost: (error: LeaseLostError) => void = () => {}
+  readonly #inTime: () => boolean
+  /** Made when somebody asks for the signal: most items are finished without. */
+  #controller: AbortController | null = null
+  #lost: LeaseLostError | null = null
+  #ended = false
+
+  constructor(granted: LeaseRef, slot: number, inTime: () => boolean) {
+    this.kind = granted.kind
+    this.id = granted.id
+    this.token = granted.token
+    this.slot = slot
+    this.#inTime = inTime
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.#lost) this.#controller.abort(this.#lost)
+    return this.#controller.signal
+  }
+
+  get isHeld(): boolean {
+    return !this.#ended && !this.isSuspended && this.#inTime()
+  }
+
+  assertHeld(): void {
+    if (this.isHeld) return
+    const isGivenBack = this.isSuspended && !this.#ended
+    throw (
+      this.#lost ??
+      this.#loss(isGivenBack ? 'it is being given back' : 'it ended or could not be renewed in time')
+    )
+  }
+
+  /** After this the slot may belong to another lease. */
+  end(): void {
+    this.#ended = true
+  }
+
+  lose(reason: string): void {
+    this.#lost = this.#loss(reason)
+    this.#controller?.abort(this.#lost)
+    this.onLost(this.#lost)
+  }
+
+  #loss(reason: string): LeaseLostError {
+    return new LeaseLostError({
+      subject: `${this.kind} ${this.id}`,
+      token: this.token,
+      currentToken: this.token,
+      holder: null,
+      reason,
+    })
+  }
+}
+
+function keyOf({ kind, id }: Pick<LeaseRef, 'kind' | 'id'>): string {
+  return `${kind} ${id}`
+}

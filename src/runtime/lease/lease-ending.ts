@@ -1,0 +1,189 @@
+/**
+ * A holder that asks to release, complete or fail what it holds stops renewing it at once, and no effect is allowed any
+ * more. A request that the store did not answer is repeated until it is answered or the lease has lapsed; whoever asked
+ * is told when its patience is over. A refusal leaves the lease with its holder, so it is renewed again.
+ */
+import { type Environment, pause } from '../../environment.ts'
+import { type ErrorCode, isClosedError, isHoldfastError } from '../../errors.ts'
+import type { LeaseRef } from '../../operations/lease/lease.ts'
+import type { Session } from '../session/session.ts'
+import type { Keeper } from './keeper.ts'
+
+/** Ended by this request, still held, or gone before it came. */
+export type LeaseLeft = 'ended' | 'held' | 'lost'
+
+/** A release says whether there was something to release. */
+export function leftByRelease(released: boolean): LeaseLeft {
+  return released ? 'ended' : 'lost'
+}
+
+export interface LeaseEnding<Answer> {
+  readonly lease: LeaseRef
+  /** False: its holder has acquired it several times, and goes on holding it after this release. */
+  readonly isLast: boolean
+  /** Sends the same request each time. */
+  send(): Promise<Answer>
+  /** What the answer says of the lease. */
+  leaves(answer: Answer): LeaseLeft
+  /** The grant is over, by this request or without it. */
+  forget(): void
+}
+
+interface Pending<Answer = unknown> {
+  readonly ending: LeaseEnding<Answer>
+  /** What the caller was promised. */
+  promised: Promise<Answer> | null
+  /** What follows when the first request was not answered. */
+  repeated: Promise<Answer> | null
+}
+
+/** The store has not decided, and may do so when it is asked again. */
+const undecided: ReadonlySet<ErrorCode> = new Set([
+  'BUSY',
+  'TIMEOUT',
+  'RATE_LIMITED',
+  'STORE_UNAVAILABLE',
+  'STORE_UNFIT',
+  'INTERNAL',
+])
+
+const repeatAfterMs = { first: 100, max: 5_000 }
+
+export class LeaseEndings {
+  readonly #environment: Environment
+  readonly #keeper: Keeper
+  readonly #patienceMs: number
+  readonly #pending = new Set<Pending>()
+
+  constructor({ environment, keeper, settings }: Pick<Session, 'environment' | 'keeper' | 'settings'>) {
+    this.#environment = environment
+    this.#keeper = keeper
+    this.#patienceMs = settings.patienceMs
+  }
+
+  /** The first request is sent before this returns: an item finished and the next claimed in one turn share a batch. */
+  end<Answer>(ending: LeaseEnding<Answer>): Promise<Answer> {
+    const { lease, isLast } = ending
+    const startedAt = this.#environment.monotonic()
+    const isRenewed = isLast ? this.#keeper.suspend(lease) : this.#keeper.holds(lease)
+    const pending: Pending<Answer> = { ending, promised: null, repeated: null }
+    this.#pending.add(pending)
+    pending.promised = ending.send().then(
+      (answer) => this.#answered(pending, answer),
+      (error: unknown) => {
+        if (isDecided(error) || !isRenewed) throw this.#refused(pending, error)
+        pending.repeated = this.#repeat(pending, error)
+        // Whoever asked may be gone by the time it fails.
+        pending.repeated.catch(() => {})
+        return this.#withPatience(pending.repeated, error, startedAt)
+      },
+    )
+    return pending.promised
+  }
+
+  /** How many requests to end this lease have not been answered. */
+  countOf(lease: LeaseRef): number {
+    return this.#of((each) => isSame(each, lease)).length
+  }
+
+  /** Resolves when every such request is answered, or its lease has lapsed; null when there is none. */
+  settled(matches: (lease: LeaseRef) => boolean): Promise<unknown> | null {
+    const pending = this.#of(matches)
+    return pending.length === 0 ? null : Promise.all(pending.map(settledOf))
+  }
+
+  #of(matches: (lease: LeaseRef) => boolean): Pending[] {
+    return this.#pending.size === 0 ? [] : [...this.#pending].filter(({ ending }) => matches(ending.lease))
+  }
+
+  async #repeat<Answer>(pending: Pending<Answer>, first: unknown): Promise<Answer> {
+    const { ending } = pending
+    let error = first
+    // Done by a request whose answer was lost, it is gone when it is asked for again: that is no loss.
+    let mayBeDone = false
+    for (let waitMs = repeatAfterMs.first; ; waitMs = Math.min(2 * waitMs, repeatAfterMs.max)) {
+      // This does not keep the program running: what it holds ends with it.
+      await new Promise<void>((done) => this.#environment.timer(waitMs, done))
+      if (!this.#isWanted(ending)) {
+        this.#pending.delete(pending)
+        throw error
+      }
+      mayBeDone ||= !mayPass(error)
+      try {
+        return this.#answered(pending, await ending.send(), mayBeDone)
+      } catch (next) {
+        error = next
+        if (isDecided(error)) throw this.#refused(pending, error)
+      }
+    }
+  }
+
+  /** Not once it has lapsed, was lost, or was granted to this process again. */
+  #isWanted({ lease, isLast }: LeaseEnding<unknown>): boolean {
+    return isLast ? this.#keeper.isSuspended(lease) : this.#keeper.holds(lease)
+  }
+
+  async #withPatience<Answer>(repeated: Promise<Answer>, error: unknown, startedAt: number): Promise<Answer> {
+    const leftMs = startedAt + this.#patienceMs - this.#environment.monotonic()
+    if (leftMs <= 0 || !mayPass(error)) throw error
+    const over = new AbortController()
+    const late = pause(this.#environment, leftMs, over.signal).then(() => {
+      throw error
+    })
+    try {
+      return await Promise.race([repeated, late])
+    } finally {
+      over.abort()
+    }
+  }
+
+  #answered<Answer>(pending: Pending<Answer>, answer: Answer, mayBeDone = false): Answer {
+    const { ending } = pending
+    this.#pending.delete(pending)
+    const left = ending.leaves(answer)
+    if (left === 'held') this.#goOn(ending)
+    else {
+      ending.forget()
+      // Somebody took it before: what still works under it has to hear of that.
+      if (left === 'lost' && !mayBeDone) this.#keeper.lose(ending.lease, goneBefore)
+      else this.#keeper.drop(ending.lease, answer)
+    }
+    return answer
+  }
+
+  #refused(pending: Pending, error: unknown): unknown {
+    const { ending } = pending
+    this.#pending.delete(pending)
+    if (isHoldfastError(error) && error.code === 'LEASE_LOST') {
+      ending.forget()
+      this.#keeper.lose(ending.lease, String(error.facts.reason ?? 'it was lost'))
+    } else this.#goOn(ending)
+    return error
+  }
+
+  /** Unless another request still asks for its end. */
+  #goOn({ lease, isLast }: LeaseEnding<unknown>): void {
+    const others = this.#of((each) => isSame(each, lease))
+    if (isLast && !others.some(({ ending }) => ending.isLast)) this.#keeper.resume(lease)
+  }
+}
+
+const goneBefore = 'it was no longer held when its holder gave it back'
+
+async function settledOf(pending: Pending): Promise<void> {
+  await Promise.allSettled([pending.promised])
+  await Promise.allSettled([pending.repeated])
+}
+
+function isSame(left: LeaseRef, right: LeaseRef): boolean {
+  return left.token === right.token && left.kind === right.kind && left.id === right.id
+}
+
+function isDecided(error: unknown): boolean {
+  return isClosedError(error) || (isHoldfastError(error) && !undecided.has(error.code))
+}
+
+/** Worth waiting for. In doubt it is not: when it is repeated, the answer may be another than the first one was. */
+function mayPass(error: unknown): boolean {
+  return isHoldfastError(error) && error.retryable && error.facts.inDoubt !== true
+}

@@ -1,0 +1,51 @@
+/** Something done again and again at a period of its own, until it is stopped, its signal fires or the store closes. */
+import * as z from 'zod'
+import { maxLeaseMs } from '../../domain/lease.ts'
+import { parseInput } from '../../operations/operation.ts'
+import type { Session } from '../session/session.ts'
+
+export interface CleanupOptions {
+  /** Default 5 min. */
+  readonly everyMs?: number
+  readonly signal?: AbortSignal
+}
+
+const everyMsDefault = 5 * 60 * 1000
+
+const cleanupOptions = {
+  name: 'tasks.startLockCleanupBackground',
+  input: z.strictObject({
+    everyMs: z.int().min(1).max(maxLeaseMs).optional(),
+    signal: z.instanceof(AbortSignal).optional(),
+  }),
+}
+
+/** A round that fails is told and does not end the others. */
+export function repeatCleanup(
+  session: Session,
+  options: CleanupOptions,
+  clean: () => Promise<unknown>,
+): { stop(): void } {
+  parseInput(cleanupOptions, options)
+  const { everyMs = everyMsDefault, signal } = options
+  let stopped = signal?.aborted ?? false
+  let cancel = () => {}
+  const stop = () => {
+    stopped = true
+    cancel()
+    signal?.removeEventListener('abort', stop)
+  }
+  const schedule = () => {
+    if (!stopped) cancel = session.environment.timer(everyMs, () => void round().finally(schedule))
+  }
+  const round = async () => {
+    if (session.isClosed) return stop()
+    await clean().catch((error) =>
+      session.logger.warn({ trigger: 'manual', error: String(error) }, 'recovery.failed'),
+    )
+  }
+
+  signal?.addEventListener('abort', stop, { once: true })
+  schedule()
+  return { stop }
+}

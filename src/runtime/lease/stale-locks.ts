@@ -1,0 +1,35 @@
+/** The report on everything held, with what this machine can prove of the holders, and its lines in the log. */
+import type { StaleLocks } from '../../operations/lease/watch.ts'
+import type { Execute } from '../../operations/table.ts'
+import { deathsAmong, judgeRunning } from '../caretaker/heal.ts'
+import type { Session } from '../session/session.ts'
+
+export interface StaleLocksOptions {
+  /** Expires within this time; default 5 min, or a third of a shorter lease. */
+  readonly nearMs?: number
+  /** Stale when expired for longer than this; default 5 min. */
+  readonly staleMs?: number
+}
+
+/** More stale locks than this, and somebody should be told. */
+const staleAlert = 10
+
+export async function reportStaleLocks(
+  session: Session,
+  options: StaleLocksOptions,
+  of: { readonly queue?: string } = {},
+): Promise<StaleLocks> {
+  const deaths = deathsAmong(await judgeHolders(session))
+  const report = await session.ask('recovery.detectStaleLocks', { ...of, deaths }, options)
+  const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount } = report
+  const counts = { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount }
+  session.logger.info?.(counts, 'locks.summary')
+  if (staleCount > staleAlert) session.logger.warn(counts, 'locks.many_stale')
+  return report
+}
+
+/** What this machine can say of every running process. */
+export function judgeHolders(session: Session): ReturnType<typeof judgeRunning> {
+  const execute: Execute = (operation, input) => session.call(operation, input)
+  return judgeRunning({ environment: session.environment, storeIsLocal: session.storeIsLocal, execute })
+}

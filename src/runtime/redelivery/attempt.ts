@@ -1,0 +1,103 @@
+/** One attempt to send a claimed delivery: a few tries under a time limit, all of it within the lease. */
+import type { Adapter, Delivered } from '../../delivery/adapter.ts'
+import { inbox } from '../../delivery/inbox.ts'
+import type { Envelope } from '../../domain/envelope.ts'
+import { fieldOf, textOf } from '../../domain/failure.ts'
+import { type Environment, pause } from '../../environment.ts'
+
+const timeoutMsDefault = 10_000
+/** Nobody waits long for one of many. */
+const broadcastTimeoutMsDefault = 5_000
+const maxTries = 3
+const pauseMs = { base: 100, factor: 3, max: 1_000, jitter: 0.25 }
+const marginMs = 5_000
+
+function timeoutOf({ timeoutMs, broadcastTimeoutMs }: Adapter, { broadcast }: Pick<Envelope, 'broadcast'>) {
+  return broadcast
+    ? (broadcastTimeoutMs ?? timeoutMs ?? broadcastTimeoutMsDefault)
+    : (timeoutMs ?? timeoutMsDefault)
+}
+
+/** Long enough for every try of one attempt, with room for a busy machine. */
+export function attemptLeaseMs(adapter: Adapter): number {
+  const timeoutMs = Math.max(
+    timeoutOf(adapter, { broadcast: false }),
+    timeoutOf(adapter, { broadcast: true }),
+  )
+  return maxTries * (timeoutMs + pauseMs.max * (1 + pauseMs.jitter)) + marginMs
+}
+
+export interface AttemptLimits {
+  /** Monotonic time after which the lease may be another's: nothing is sent from then on. */
+  readonly deadline: number
+  /** Fires when the process stops. */
+  readonly stopped: AbortSignal
+}
+
+/** Null: nothing was sent. Never throws: what an adapter throws is a failure like any other. */
+export async function attempt(
+  adapter: Adapter,
+  envelope: Envelope,
+  environment: Environment,
+  { deadline, stopped }: AttemptLimits,
+): Promise<Delivered | null> {
+  for (let number = 1; ; number++) {
+    // A process that was frozen finds out here.
+    if (stopped.aborted || environment.monotonic() > deadline) return null
+    const result = await tryOnce(adapter, envelope, environment, stopped)
+    // Ended by us and not by the other side: no failure of the attempt, which is made again.
+    if (stopped.aborted && result.outcome === 'failed') return null
+    const isLast = number === maxTries
+    if (result.outcome === 'delivered' || !result.transient || isLast) return result
+    await pause(environment, pauseBefore(number, environment.random()), stopped)
+  }
+}
+
+function pauseBefore(number: number, random: number): number {
+  const step = Math.min(pauseMs.max, pauseMs.base * pauseMs.factor ** (number - 1))
+  return step * (1 + pauseMs.jitter * (2 * random - 1))
+}
+
+/** An adapter that does not heed its signal is left behind when time is up; what it still does is repeated under the same id. */
+async function tryOnce(
+  adapter: Adapter,
+  envelope: Envelope,
+  environment: Environment,
+  stopped: AbortSignal,
+): Promise<Delivered> {
+  // Nothing is sent, so nothing can be late; a timer and a signal for each would be a third of the work of a pass.
+  if (adapter === inbox) return adapter.send(envelope, stopped)
+  const timeoutMs = timeoutOf(adapter, envelope)
+  const over = new AbortController()
+  const until = AbortSignal.any([over.signal, stopped])
+  const cancel = environment.timer(timeoutMs, () => over.abort(), true)
+  let end = () => {}
+  const ended = new Promise<Delivered>((resolve) => {
+    end = () => resolve({ outcome: 'failed', error: `no answer within ${timeoutMs} ms`, transient: true })
+    if (until.aborted) end()
+    else until.addEventListener('abort', end, { once: true })
+  })
+  try {
+    return understood(await Promise.race([adapter.send(envelope, until), ended]))
+  } catch (error) {
+    return { outcome: 'failed', error: describe(error), transient: true }
+  } finally {
+    cancel()
+    // A signal somebody listens to is kept for as long as one of its sources: `stopped` lasts as long as the process.
+    until.removeEventListener('abort', end)
+  }
+}
+
+/** An adapter is a program's own: what it answers may be anything. */
+function understood(answer: Delivered | undefined): Delivered {
+  if (answer?.outcome === 'delivered') return answer
+  if (answer?.outcome === 'failed' && typeof answer.error === 'string') return answer
+  const error = 'its adapter answered neither that it was delivered nor how it failed'
+  return { outcome: 'failed', error, transient: false }
+}
+
+/** fetch says only that it failed; why is in the cause. */
+function describe(error: unknown): string {
+  const code = fieldOf(fieldOf(error, 'cause'), 'code')
+  return `${textOf(error)}${typeof code === 'string' ? ` (${code})` : ''}`.slice(0, 2000)
+}

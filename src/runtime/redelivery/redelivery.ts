@@ -1,0 +1,280 @@
+/**
+ * Redelivery: sends what is due, again and again, in every process that has the store open. Each row is claimed under
+ * a lease before it is sent and recorded under its token afterwards, so many processes may do this at once; one
+ * failing delivery stops none of the others. It sleeps until something is due.
+ */
+import type { Adapter, Delivered } from '../../delivery/adapter.ts'
+import { inbox } from '../../delivery/inbox.ts'
+import { safetyMarginMs } from '../../domain/lease.ts'
+import { inboxAdapter } from '../../domain/recipient.ts'
+import { fitText } from '../../domain/text.ts'
+import { isHoldfastError } from '../../errors.ts'
+import { type DeliveryClaim, maxAdapters, maxClaimed } from '../../operations/message/retry.ts'
+import type { Undeliverable } from '../../operations/message/undeliverable.ts'
+import type { InputOf } from '../../operations/table.ts'
+import type { Session } from '../session/session.ts'
+import { attempt, attemptLeaseMs } from './attempt.ts'
+
+export interface RetryCounts {
+  /** Deliveries claimed, and settled messages. */
+  processed: number
+  /** Sent, for the first time or again. */
+  retried: number
+  failed: number
+  escalated: number
+  /** Messages that became dead letters. */
+  dead: number
+  /** Put off by a limit. */
+  deferred: number
+  /** Sent, but answered or taken over before it could be recorded. */
+  superseded: number
+}
+
+const lookEveryMs = 10_000
+const soonMs = 20
+/** Every process has an inbox, so each message rings in all of them. */
+const inboxSoonMs = 250
+const maxJitterMs = 250
+/** Deliveries of one adapter under way at once. */
+const maxLanes = 10
+
+export class Redelivery {
+  readonly #session: Session
+  readonly #adapters = new Map<string, Adapter>([[inboxAdapter, inbox]])
+  readonly #stopped = new AbortController()
+  readonly #passes = new Set<Promise<unknown>>()
+  #cancelTimer: () => void = () => {}
+  #wakesAt = Number.POSITIVE_INFINITY
+  readonly #unlisten = new Map<string, () => void>()
+  #isRunning = false
+  /** How soon to look again, told by whoever rang while a pass was under way. */
+  #againMs: number | null = null
+  #isBusy = false
+
+  constructor(session: Session, adapters: Readonly<Record<string, Adapter>>) {
+    this.#session = session
+    for (const [name, adapter] of Object.entries(adapters)) this.#adapters.set(name, adapter)
+  }
+
+  addAdapter(name: string, adapter: Adapter): void {
+    this.#adapters.set(name, adapter)
+    if (this.#isRunning) this.#listen(name)
+    this.ring()
+  }
+
+  /** Begins to work without being called. */
+  start(): void {
+    this.#isRunning = true
+    for (const name of this.#adapters.keys()) this.#listen(name)
+    this.#sleep(soonMs)
+  }
+
+  #listen(name: string): void {
+    this.#unlisten.get(name)?.()
+    const soon = () => this.#lookIn(name === inboxAdapter ? inboxSoonMs : soonMs)
+    this.#unlisten.set(name, this.#session.onRing({ kind: 'inbox', name }, soon))
+  }
+
+  /** Something may be due sooner than was known. */
+  ring(): void {
+    this.#lookIn(soonMs)
+  }
+
+  #lookIn(ms: number): void {
+    if (!this.#isRunning) return
+    if (this.#isBusy) this.#againMs = Math.min(ms, this.#againMs ?? ms)
+    else this.#sleep(ms)
+  }
+
+  /** Never later than it already would: one who rings without end must not keep it asleep. */
+  #sleep(ms: number): void {
+    const { environment } = this.#session
+    const until = environment.monotonic() + ms
+    if (this.#isOver || until >= this.#wakesAt) return
+    this.#cancelTimer()
+    this.#wakesAt = until
+    this.#cancelTimer = environment.timer(ms, () => {
+      this.#wakesAt = Number.POSITIVE_INFINITY
+      void this.#work()
+    })
+  }
+
+  /** A store that was lost has been told of, and never comes back. */
+  get #isOver(): boolean {
+    return this.#stopped.signal.aborted || this.#session.engine.isLost === true
+  }
+
+  async #work(): Promise<void> {
+    this.#isBusy = true
+    this.#againMs = null
+    let dueInMs: number | null = null
+    try {
+      dueInMs = await this.#dueInMs()
+      if (dueInMs === 0) {
+        await this.pass()
+        dueInMs = await this.#dueInMs()
+      }
+    } catch (error) {
+      dueInMs = null
+      // Closing the store ends a pass in the middle; that is no failure.
+      if (!this.#isOver) this.#session.logger.warn({ error: String(error) }, 'redelivery.failed')
+    }
+    this.#isBusy = false
+    this.#sleep(Math.min(this.#againMs ?? Number.POSITIVE_INFINITY, this.#restMs(dueInMs)))
+  }
+
+  /** Until something is due, a little later in each process, so that they do not all look in the same moment. */
+  #restMs(dueInMs: number | null): number {
+    const random = this.#session.environment.random()
+    const lookMs = lookEveryMs * (0.9 + 0.1 * random)
+    if (dueInMs === null) return lookMs
+    return Math.min(lookMs, Math.max(soonMs, dueInMs) + random * Math.min(maxJitterMs, dueInMs / 10))
+  }
+
+  async #dueInMs(): Promise<number | null> {
+    const names = [...this.#adapters.keys()]
+    const due: number[] = []
+    for (let start = 0; start < names.length; start += maxAdapters) {
+      const adapters = names.slice(start, start + maxAdapters)
+      const { dueInMs } = await this.#session.call('messages.nextDue', { adapters })
+      if (dueInMs !== null) due.push(dueInMs)
+    }
+    return due.length === 0 ? null : Math.min(...due)
+  }
+
+  /** Everything that is due now: sends first, then settles what nobody answered. */
+  pass(): Promise<RetryCounts> {
+    const passing = this.#pass()
+    const ended: Promise<unknown> = passing.then(
+      () => this.#passes.delete(ended),
+      () => this.#passes.delete(ended),
+    )
+    this.#passes.add(ended)
+    return passing
+  }
+
+  async #pass(): Promise<RetryCounts> {
+    const counts: RetryCounts = {
+      processed: 0,
+      retried: 0,
+      failed: 0,
+      escalated: 0,
+      dead: 0,
+      deferred: 0,
+      superseded: 0,
+    }
+    await this.#sendAll(counts)
+    if (await this.#settleAll(counts)) await this.#sendAll(counts)
+    return counts
+  }
+
+  /** Adapters beside each other: a slow one keeps no inbox waiting. */
+  async #sendAll(counts: RetryCounts): Promise<void> {
+    await settleAll([...this.#adapters].map(([name, adapter]) => this.#sendBy(name, adapter, counts)))
+  }
+
+  /** Where sending takes time, several lanes of one each: nobody waits for the slowest of a batch. */
+  async #sendBy(name: string, adapter: Adapter, counts: RetryCounts): Promise<void> {
+    const lanes = adapter === inbox ? 1 : maxLanes
+    const limit = adapter === inbox ? maxClaimed : 1
+    await settleAll(Array.from({ length: lanes }, () => this.#sendLane(name, adapter, limit, counts)))
+  }
+
+  async #sendLane(name: string, adapter: Adapter, limit: number, counts: RetryCounts): Promise<void> {
+    const leaseMs = attemptLeaseMs(adapter)
+    while (!this.#stopped.signal.aborted) {
+      const requestedAt = this.#session.environment.monotonic()
+      const { claims, deferred, failed, undeliverable } = await this.#session.call('messages.claimDue', {
+        adapters: [name],
+        limit,
+        leaseMs,
+      })
+      if (claims.length + deferred + failed + undeliverable.length === 0) return
+      counts.processed += claims.length + deferred + failed
+      counts.deferred += deferred
+      counts.failed += failed
+      this.#logUndeliverable(undeliverable, counts)
+      const deadline = requestedAt + leaseMs - safetyMarginMs(leaseMs)
+      await settleAll(claims.map((claim) => this.#send(adapter, claim, deadline, counts)))
+    }
+  }
+
+  /** Claimed, sent, recorded. Only a store that cannot be written makes this fail. */
+  async #send(
+    adapter: Adapter,
+    { id, token, version, envelope }: DeliveryClaim,
+    deadline: number,
+    counts: RetryCounts,
+  ): Promise<void> {
+    const { environment, logger } = this.#session
+    environment.reached?.('delivery.claimed')
+    const limits = { deadline, stopped: this.#stopped.signal }
+    const result = await attempt(adapter, envelope, environment, limits)
+    environment.reached?.('delivery.sent')
+    try {
+      await this.#session.call('messages.record', { delivery: id, token, ...recordOf(result) })
+    } catch (error) {
+      // Answered, taken over or removed meanwhile: what stands in the store is newer than what we know.
+      if (!isHoldfastError(error) || (error.code !== 'LEASE_LOST' && error.code !== 'NOT_FOUND')) throw error
+      counts.superseded++
+      const found = error.facts.currentVersion ?? null
+      logger.info?.({ delivery: id, expected: version, found, reason: error.what }, 'message.conflict')
+      return
+    }
+    environment.reached?.('delivery.recorded')
+    if (result?.outcome === 'delivered') counts.retried++
+    if (result?.outcome !== 'failed') return
+    counts.failed++
+    logger.warn({ delivery: id, recipient: envelope.recipient, error: result.error }, 'delivery.failed')
+  }
+
+  /** True when somebody new is to be told. */
+  async #settleAll(counts: RetryCounts): Promise<boolean> {
+    const { logger } = this.#session
+    let isEscalated = false
+    for (let more = true; more && !this.#stopped.signal.aborted; ) {
+      const settled = await this.#session.call('messages.settle', {})
+      counts.processed += settled.escalated.length + settled.dead.length + settled.deferred
+      counts.escalated += settled.escalated.length
+      counts.dead += settled.dead.length
+      counts.deferred += settled.deferred
+      for (const facts of settled.escalated) logger.warn(facts, 'message.escalated')
+      for (const facts of settled.dead) logger.warn(facts, 'message.dead')
+      this.#logUndeliverable(settled.undeliverable, counts)
+      isEscalated ||= settled.escalated.length > 0
+      more = settled.more
+    }
+    return isEscalated
+  }
+
+  #logUndeliverable(undeliverable: readonly Undeliverable[], counts: RetryCounts): void {
+    counts.processed += undeliverable.length
+    counts.failed += undeliverable.length
+    for (const { delivery, recipient, error } of undeliverable) {
+      this.#session.logger.warn({ delivery, recipient, error }, 'delivery.failed')
+    }
+  }
+
+  /** Stops sending; what was claimed and not sent goes back at once. */
+  async close(): Promise<void> {
+    this.#isRunning = false
+    this.#stopped.abort()
+    this.#cancelTimer()
+    for (const unlisten of this.#unlisten.values()) unlisten()
+    await Promise.all(this.#passes)
+  }
+}
+
+function recordOf(result: Delivered | null): Omit<InputOf<'messages.record'>, 'delivery' | 'token'> {
+  if (result === null) return { outcome: 'released' }
+  return result.outcome === 'delivered'
+    ? { outcome: 'sent' }
+    : { outcome: 'failed', error: fitText(result.error, 2000) }
+}
+
+/** All of them come to their end before the first failure is told. */
+async function settleAll(promises: readonly Promise<unknown>[]): Promise<void> {
+  const all = await Promise.allSettled(promises)
+  const failed = all.find((each) => each.status === 'rejected')
+  if (failed) throw failed.reason
+}

@@ -1,0 +1,620 @@
+/** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
+
+import { type Bell, bellNumber } from '../../domain/bell.ts'
+import { taskQueue } from '../../domain/task.ts'
+import { shown } from '../../domain/text.ts'
+import type { Caller, Command } from '../../engines/engine.ts'
+import type { OpenedEngine } from '../../engines/open.ts'
+import type { Environment } from '../../environment.ts'
+import { closedError, HoldfastError, InvalidError, isHoldfastError } from '../../errors.ts'
+import type { Logger } from '../../logger.ts'
+import { checkCommand } from '../../operations/decide.ts'
+import type { LeaseRef } from '../../operations/lease/lease.ts'
+import type { RecoveryReport, RecoveryTrigger } from '../../operations/recovery/recovery.ts'
+import type { RecoveryStats } from '../../operations/recovery/stats.ts'
+import {
+  type Execute,
+  entropyFor,
+  type InputOf,
+  type OperationName,
+  type ResultOf,
+} from '../../operations/table.ts'
+import { searchedTo } from '../../operations/task/seek.ts'
+import type { Settings } from '../../options.ts'
+import { findDeaths, type Healing, heal, healAtOpen } from '../caretaker/heal.ts'
+import type { RecoveryFailures } from '../caretaker/recovery-failures.ts'
+import { healerOf, healOthers } from '../caretaker/store-healing.ts'
+import type { Keeper, Lease } from '../lease/keeper.ts'
+import { type LeaseEnding, LeaseEndings, type LeaseLeft } from '../lease/lease-ending.ts'
+import { inTime } from '../waiting/deadline.ts'
+import { claimFound, isTaskThere, type TaskSearch, wantedOf } from '../waiting/task-search.ts'
+import { withCallerStack } from './caller-stack.ts'
+import { orReject, splitOptions } from './input.ts'
+
+export interface CallOptions {
+  /** Act for another agent than this handle's; its claims are manual leases. */
+  readonly agent?: string | undefined
+  /** False: the claim is a manual lease that nobody renews. */
+  readonly renew?: boolean | undefined
+  readonly idempotencyKey?: string | undefined
+  /** The instance of another process that stands behind the claim; nobody renews it. */
+  readonly instance?: string | undefined
+  /** How long it waits for a store that is away, where that is not this handle's patience. */
+  readonly patienceMs?: number | undefined
+}
+
+/** A name as it is; anything else may not even have words. */
+export function textOf(name: unknown): string {
+  return typeof name === 'string' ? name : ''
+}
+
+/** As the keeper knows it: the item, or the slot of the lock. */
+interface Grant extends LeaseRef {
+  readonly item: GrantedItem | null
+}
+
+/** A call of an operation, before it is a command. */
+export interface Request<Name extends OperationName> {
+  readonly operation: Name
+  readonly input: InputOf<Name>
+  readonly options: CallOptions
+}
+
+/** What a method can be asked for: the input of its operation but for what it names itself, who calls, and how. */
+export type OptionsOf<Name extends OperationName, Named extends PropertyKey = never> = Omit<
+  InputOf<Name>,
+  Named
+> &
+  CallOptions
+
+/** A method's request: what it names itself, and its options in their two parts. */
+export function requestOf<Name extends OperationName, Named extends Partial<InputOf<Name>>>(
+  operation: Name,
+  named: Named,
+  options: OptionsOf<Name, keyof Named>,
+): Request<Name> {
+  const { input, by } = splitOptions(operation, options, named)
+  // The schema looks at all of it; the types here say what a caller was allowed to give.
+  return { operation, input: input as InputOf<Name>, options: by }
+}
+
+/** The other name of an item. */
+export interface GrantedItem {
+  readonly queue: string
+  readonly key: string | null
+}
+
+/** A worker that claims through the processing lock of its queue. */
+export interface LockUse {
+  /** False once it has lost the lock: then another worker need not wait for it. */
+  isAtWork(): boolean
+}
+
+const maxGrants = 10_000
+/** A completion is repeated soon or never. */
+const maxCompleted = 1_000
+
+type HealingOptions = Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
+
+export interface RecoverOptions extends Omit<HealingOptions, 'pauseReason'> {
+  /** Also what lapsed or was lost in all other namespaces of the store. */
+  readonly allNamespaces?: boolean | undefined
+}
+
+/** What was given back. */
+export interface StoreRecoveryReport extends RecoveryReport {
+  /** `namespace`: where it was, if that is not the handle's own. */
+  readonly reclaimed: (RecoveryReport['reclaimed'][number] & { readonly namespace?: string })[]
+  /** With `allNamespaces`: the others in which there was something to do. */
+  readonly namespaces?: readonly string[] | undefined
+}
+
+export class Session {
+  readonly engine: OpenedEngine
+  readonly environment: Environment
+  readonly settings: Settings
+  readonly agent: string
+  /** Stands behind our bound leases. Changes only when this process was taken for dead and joins again. */
+  instance: string | null
+  readonly keeper: Keeper
+  readonly endings: LeaseEndings
+  readonly logger: Logger
+  /** What this process has seen go wrong in healing. */
+  readonly failures: RecoveryFailures
+  readonly #grants = new Map<string, Grant>()
+  /** Tokens under which items were completed here, so that a repeated completion can name its grant. */
+  readonly #completed = new Map<string, number>()
+  readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
+  /** Names that can be written to because they read their inbox here. */
+  readonly #introduced = new Set<string>()
+  readonly #expectant = new Map<string, Set<() => void>>()
+  readonly #lockUses = new Map<string, LockUse>()
+  readonly #whenClosing = new Set<() => void>()
+  #isClosed = false
+  /** Set when its workers have stopped: what was claimed from then on would stay held. */
+  refusesClaims = false
+
+  constructor(
+    parts: Pick<
+      Session,
+      'engine' | 'environment' | 'settings' | 'agent' | 'instance' | 'keeper' | 'logger' | 'failures'
+    >,
+  ) {
+    this.engine = parts.engine
+    this.environment = parts.environment
+    this.settings = parts.settings
+    this.agent = parts.agent
+    this.instance = parts.instance
+    this.keeper = parts.keeper
+    this.endings = new LeaseEndings(parts)
+    this.logger = parts.logger
+    this.failures = parts.failures
+    this.failures.writeWith((input) => this.call('recovery.noteFailure', input))
+  }
+
+  /** Set when the handle begins to close. */
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  beginToClose(): void {
+    this.#isClosed = true
+    for (const listener of this.#whenClosing) listener()
+  }
+
+  /** Whoever waits for something is told that nothing more will come. No signal: a lasting one keeps all made of it. */
+  onClosing(listener: () => void): () => void {
+    if (this.#isClosed) listener()
+    this.#whenClosing.add(listener)
+    return () => this.#whenClosing.delete(listener)
+  }
+
+  /** Calls back when this may have changed, whoever changed it: a hint. Listen first, then look. */
+  onRing(bell: Bell, listener: () => void): () => void {
+    return this.engine.onRing(bellNumber(this.settings.namespace, bell), listener)
+  }
+
+  /** A file that both see shows that two processes are on one machine. */
+  get storeIsLocal(): boolean {
+    return this.engine.status.engine === 'sqlite'
+  }
+
+  call<Name extends OperationName>(
+    operation: Name,
+    input: InputOf<Name>,
+    options: CallOptions = {},
+  ): Promise<ResultOf<Name>> {
+    return this.#ask(this.#command({ operation, input, options }), options)
+  }
+
+  /** The same for a method: `named` is what it says itself; the rest of its input comes with its options. */
+  ask<Name extends OperationName, Named extends Partial<InputOf<Name>>>(
+    operation: Name,
+    named: Named,
+    options: OptionsOf<Name, keyof Named>,
+    patienceMs?: number,
+  ): Promise<ResultOf<Name>> {
+    return orReject(() => {
+      const { input, options: by } = requestOf(operation, named, options)
+      return this.call(operation, input, patienceMs === undefined ? by : { ...by, patienceMs })
+    })
+  }
+
+  /**
+   * A holder's request to release, complete or fail what it holds. The same command each time it is sent; what cannot be
+   * sent at all changes nothing.
+   */
+  end<Name extends OperationName>(
+    request: Request<Name>,
+    ending: Omit<LeaseEnding<ResultOf<Name>>, 'send'>,
+  ): Promise<ResultOf<Name>> {
+    const command = checkCommand(this.#command(request))
+    return this.endings.end({ ...ending, send: () => this.#ask(command, request.options) })
+  }
+
+  /** The same for a grant that is remembered here by its name. */
+  endGrant<Name extends OperationName>(
+    request: Request<Name>,
+    { kind, name, token }: { kind: 'item' | 'lock'; name: string; token: number | undefined },
+    leaves: (answer: ResultOf<Name>) => LeaseLeft,
+  ): Promise<ResultOf<Name>> {
+    const { options } = request
+    const grant = this.#grants.get(this.#grantKey(kind, name, options))
+    const lease = grant && grant.token === token ? grant : { kind, id: name, token: token ?? 0 }
+    const forget = () => void this.#forget(kind, name, token, options)
+    return this.end(request, { lease, isLast: true, leaves, forget })
+  }
+
+  /**
+   * Who asks for what this process is still giving back asks once that is answered, or it would be told that it holds it
+   * itself. Null when there is nothing to wait for.
+   */
+  whenGivenBack(
+    matches: (lease: LeaseRef) => boolean,
+    patienceMs = this.settings.patienceMs,
+  ): Promise<unknown> | null {
+    const settled = this.endings.settled(matches)
+    return settled && inTime(this, settled, this.environment.monotonic() + patienceMs)
+  }
+
+  #command(
+    { operation, input, options }: Request<OperationName>,
+    namespace = this.settings.namespace,
+  ): Command {
+    const command = {
+      operation,
+      input,
+      namespace,
+      caller: this.#caller(options),
+      entropy: entropyFor(operation, input, this.environment),
+      idempotencyKey: options.idempotencyKey,
+    }
+    return options.patienceMs === undefined ? command : { ...command, patienceMs: options.patienceMs }
+  }
+
+  #ask<Result>(command: Command, options: CallOptions): Promise<Result> {
+    const { input } = command
+    const answered = this.engine.execute(command) as Promise<Result>
+    const asked = { input, answered }
+    this.#underWay.add(asked)
+    const resolved = (answer: Result) => {
+      this.#underWay.delete(asked)
+      return answer
+    }
+    const rejected = (error: unknown): Promise<Result> => {
+      this.#underWay.delete(asked)
+      if (this.#isOurEnd(error)) return this.#callAgain(error, command, options)
+      if (searchedTo(error) !== null && command.caller.searched === undefined)
+        return this.#searchOn(command, options)
+      throw withCallerStack(error, rejected)
+    }
+    return answered.then(resolved, rejected)
+  }
+
+  /** The same command each time, with how far was looked: it is one request, also to an idempotency key. */
+  #searchOn<Result>(command: Command, options: CallOptions): Promise<Result> {
+    return claimFound(this.#taskSearch(command.input, options), (searched) =>
+      this.#ask({ ...command, caller: { ...command.caller, searched } }, options),
+    )
+  }
+
+  /** Whether `tasks.claimNext` with this input would find something; only reads. */
+  isTaskThere(input: unknown, options: CallOptions): Promise<boolean> {
+    return isTaskThere(this.#taskSearch(input, options))
+  }
+
+  #taskSearch(input: unknown, { idempotencyKey, ...options }: CallOptions): TaskSearch {
+    return {
+      onRing: (listener) => this.onRing({ kind: 'queue', name: taskQueue }, listener),
+      seek: (at, isWhole) => this.call('tasks.seek', { ...wantedOf(input), at, isWhole }, options),
+    }
+  }
+
+  #isOurEnd(error: unknown): error is HoldfastError {
+    return isHoldfastError(error) && error.facts.endedInstance !== undefined && this.instance !== null
+  }
+
+  /** Our instance was ended by somebody's mistake: nothing was granted, so it is asked again under the new one. */
+  async #callAgain<Result>(refusal: HoldfastError, command: Command, options: CallOptions): Promise<Result> {
+    if (options.instance !== undefined) throw refusal
+    const rejoined = await this.keeper.rejoin()
+    if (this.refusesClaims) throw closedError(this.engine.status.location)
+    if (rejoined === null || rejoined === refusal.facts.endedInstance) throw refusal
+    this.instance = rejoined
+    return this.#ask({ ...command, caller: this.#caller(options) }, options)
+  }
+
+  /**
+   * Told by the caretaker. What this process is ending itself is not lost: the look that found it gone may be answered
+   * before the command that ended it.
+   */
+  lost(lease: LeaseRef): void {
+    // What ends it will be answered, or it lapses.
+    if (this.keeper.isSuspended(lease)) return
+    // Whoever ends a lease names its token; items claimed together share one, and waiting for another does no harm.
+    const ending = [...this.#underWay].filter(({ input }) => Object(input).token === lease.token)
+    const lose = () => this.keeper.lose(lease, 'it was cancelled, released or granted to another holder')
+    if (ending.length === 0) lose()
+    // In the next turn: those who asked have seen their answers then.
+    else void Promise.allSettled(ending.map(({ answered }) => answered)).then(() => setImmediate(lose))
+  }
+
+  /** Everything asked so far is answered, and those who asked have seen it: what they claimed is known to the keeper. */
+  async whenAnswered(): Promise<void> {
+    await this.endings.settled(() => true)
+    await Promise.allSettled([...this.#underWay].map(({ answered }) => answered))
+    await new Promise((done) => setImmediate(done))
+  }
+
+  #caller(options: CallOptions): Caller {
+    const agent = options.agent ?? this.agent
+    const { quotas, leaseMs } = this.settings
+    // A machine without a name is an unknown one.
+    const host = this.environment.host.identity.hostName || undefined
+    if (options.instance !== undefined)
+      return { agent, instance: options.instance, renews: false, quotas, host }
+    if (this.isBound(options)) return { agent, instance: this.instance, leaseMs, quotas, host }
+    return agent === this.agent
+      ? { agent, instance: null, quotas, host }
+      : { agent, instance: null, quotas, host, isForAnother: true }
+  }
+
+  /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */
+  expectWork(queue: string): void {
+    for (const listener of this.#expectant.get(queue) ?? []) listener()
+  }
+
+  onExpectedWork(queue: string, listener: () => void): () => void {
+    const listeners = this.#expectant.get(queue) ?? new Set()
+    this.#expectant.set(queue, listeners.add(listener))
+    return () => {
+      listeners.delete(listener)
+      // Names of queues come and go.
+      if (listeners.size === 0 && this.#expectant.get(queue) === listeners) this.#expectant.delete(queue)
+    }
+  }
+
+  /**
+   * Lets one worker at a time claim through the processing lock of a queue: to the store all of this process is one
+   * holder, and a second worker would be given the item that the first is at work on. False while another does.
+   */
+  useLock(queue: string, use: LockUse): boolean {
+    const other = this.#lockUses.get(queue)
+    if (other !== undefined && other !== use && other.isAtWork()) return false
+    this.#lockUses.set(queue, use)
+    return true
+  }
+
+  /** Another worker may claim through the lock. */
+  leaveLock(queue: string, use: LockUse): void {
+    if (this.#lockUses.get(queue) === use) this.#lockUses.delete(queue)
+  }
+
+  /** Gives back what lapsed and what the proven dead held. */
+  async heal(trigger: RecoveryTrigger, options: HealingOptions = {}): Promise<RecoveryReport> {
+    const healing = this.#healingBy(trigger, options)
+    return heal(healing, await findDeaths(healing))
+  }
+
+  #healingBy(trigger: RecoveryTrigger, options: HealingOptions): Healing {
+    return {
+      ...(trigger === 'open' ? { pauseReason: this.settings.recovery.pauseReason } : {}),
+      ...options,
+      environment: this.environment,
+      storeIsLocal: this.storeIsLocal,
+      trigger,
+      execute: (operation, input) => this.call(operation, input),
+      log: (level, name, facts) => this.logger[level]?.(facts, name),
+    }
+  }
+
+  /** The same in all other namespaces, added to what was done in our own. They hear of no process that joined. */
+  #healOthers(options: HealingOptions, own: RecoveryReport): Promise<StoreRecoveryReport> {
+    const healing = this.#healingBy('manual', options)
+    const byHand = { renew: false }
+    return healOthers(
+      {
+        ...healing,
+        healer: healerOf(healing),
+        executeIn: (namespace, operation, input) =>
+          this.#ask(this.#command({ operation, input, options: byHand }, namespace), byHand),
+      },
+      own,
+    )
+  }
+
+  /**
+   * Whoever reads its inbox can be written to. A read writes nothing, so this is done beside it, once for each name; a
+   * look must succeed where nothing can be written, and one that cannot is tried again with the next.
+   */
+  async introduce(agent = this.agent): Promise<void> {
+    if (this.#introduced.has(agent) || this.engine.status.isReadOnly) return
+    try {
+      await this.call('messages.introduce', {}, { agent })
+      if (this.#introduced.size >= maxGrants) this.#introduced.clear()
+      this.#introduced.add(agent)
+    } catch (error) {
+      if (!isHoldfastError(error) || error.code === 'INVALID') throw error
+    }
+  }
+
+  /** What has to be healed before the store is used; `more` says whether some is left. */
+  async healAtOpen(): Promise<RecoveryReport> {
+    const healing = this.#healingBy('open', {})
+    return healAtOpen(healing, await findDeaths(healing))
+  }
+
+  /** A failure to heal is told and does not keep anybody from working. */
+  async healIfPossible(
+    trigger: RecoveryTrigger,
+    healing = () => this.heal(trigger),
+  ): Promise<RecoveryReport | null> {
+    try {
+      return await healing()
+    } catch (error) {
+      this.logger.warn({ trigger, error: String(error) }, 'recovery.failed')
+      return null
+    }
+  }
+
+  /** By request: whoever asked is told that it failed and what can be done, and so is the store. */
+  async recover({ allNamespaces = false, ...options }: RecoverOptions = {}): Promise<StoreRecoveryReport> {
+    if (typeof allNamespaces !== 'boolean') {
+      throw new InvalidError({
+        what: `detectAndRecoverStale: allNamespaces: ${shown(allNamespaces)} is neither true nor false`,
+        next: 'give true for all namespaces of the store, or leave it out',
+      })
+    }
+    try {
+      const own = await this.heal('manual', options)
+      return allNamespaces ? await this.#healOthers(options, own) : own
+    } catch (error) {
+      if (!isHoldfastError(error) || error.code === 'INVALID') throw error
+      this.failures.note({ trigger: 'manual', queue: options.queue, error: error.message })
+      throw new HoldfastError(error.code, {
+        what: `recovery failed: ${error.what}`,
+        next: `${error.next}; what was already released stays released, and retrying is safe`,
+        facts: error.facts,
+        cause: error,
+      })
+    }
+  }
+
+  /** Instances that this machine can prove dead and nobody has ended yet. */
+  async deadInstances(): Promise<string[]> {
+    const { environment, storeIsLocal } = this
+    const execute: Execute = (operation, input) => this.call(operation, input)
+    return (await findDeaths({ environment, storeIsLocal, execute })).map(({ instance }) => instance)
+  }
+
+  /** The same decision as a recovery's, counted: what lapsed, and what those hold that this machine can prove dead. */
+  async recoveryStats(of: { queue?: string }): Promise<RecoveryStats> {
+    await this.failures.flush()
+    const dead = await this.deadInstances()
+    const stats = await this.call('recovery.stats', { ...of, dead })
+    // What could not be written down is known here alone.
+    const { pending, last } = this.failures
+    if (pending === 0 || of.queue !== undefined) return stats
+    return {
+      ...stats,
+      totals: { ...stats.totals, failures: stats.totals.failures + pending },
+      lastError: last,
+    }
+  }
+
+  /** Whether a claim made now belongs to this process and is renewed by it. */
+  isBound({ agent, renew, instance }: CallOptions): boolean {
+    if (instance !== undefined || renew === false || this.instance === null) return false
+    return agent === undefined || agent === this.agent
+  }
+
+  /**
+   * Runs a claim while room is kept for its leases: one that could not be kept is refused before anything is taken, or
+   * nobody would renew it.
+   */
+  async withRoom<Result>(count: number, options: CallOptions, claim: () => Promise<Result>): Promise<Result> {
+    if (this.refusesClaims) throw closedError(this.engine.status.location)
+    if (!this.isBound(options)) return claim()
+    const giveBack = this.keeper.takeRoom(count)
+    try {
+      return await claim()
+    } finally {
+      giveBack()
+    }
+  }
+
+  /** Remembers a grant under its name, and keeps it renewed when it is bound. */
+  granted(
+    name: string,
+    ref: LeaseRef & { leaseMs: number; requestedAt: number },
+    options: CallOptions,
+    item: GrantedItem | null = null,
+  ): Lease | undefined {
+    const { kind, token, id } = ref
+    this.#grants.set(this.#grantKey(kind, name, options), { kind, token, id, item })
+    // Manual grants that are never finished here must not pile up; their holders know their tokens.
+    if (this.#grants.size > maxGrants) this.#forgetOldest()
+    return this.isBound(options) ? this.keeper.hold(ref) : undefined
+  }
+
+  #forgetOldest(): void {
+    for (const [key, grant] of this.#grants) {
+      if (this.keeper.holds(grant)) continue
+      this.#grants.delete(key)
+      return
+    }
+  }
+
+  #grantKey(kind: 'item' | 'lock', name: string, { agent }: CallOptions): string {
+    // Names may hold spaces, but no line break. What is no name is refused by the operation; here it only finds nothing.
+    return `${kind}\n${textOf(agent ?? this.agent)}\n${textOf(name)}`
+  }
+
+  /** The token this handle was granted, unless the caller names one. */
+  tokenFor(
+    kind: 'item' | 'lock',
+    name: string,
+    options: CallOptions & { token?: number | undefined },
+  ): number | undefined {
+    return options.token ?? this.#grants.get(this.#grantKey(kind, name, options))?.token
+  }
+
+  /** Whether the lock that this handle was granted under a name is still its own. */
+  keepsLock(name: string): boolean {
+    const grant = this.#grants.get(this.#grantKey('lock', name, {}))
+    return grant !== undefined && this.keeper.holds(grant)
+  }
+
+  /** The item that this handle keeps under a key of its queue: while it is held, no other item has that key. */
+  keptUnder(queue: string, key: string, { agent }: CallOptions): LeaseRef | null {
+    const by = this.#grantKey('item', '', { agent })
+    for (const [name, grant] of this.#grants) {
+      const isNamed = grant.item?.queue === queue && grant.item.key === key && name.startsWith(by)
+      if (isNamed && this.keeper.holds(grant)) return grant
+    }
+    return null
+  }
+
+  /**
+   * The id of the item that a caller names by its key and its token, where this handle was granted it: grants are
+   * remembered by id. By the token alone it would be a guess, since items claimed together have the same.
+   */
+  grantedId(queue: string, ref: string, token: number | undefined): string {
+    for (const { id, item, ...grant } of this.#grants.values()) {
+      if (grant.token === token && item?.queue === queue && item.key === ref) return id
+    }
+    return ref
+  }
+
+  /** The item was completed here under a token that its caller did not name, and need not name when it repeats that. */
+  noteCompleted(id: string, token: number, options: CallOptions): void {
+    const key = this.#grantKey('item', id, options)
+    this.#completed.delete(key)
+    this.#completed.set(key, token)
+    const [oldest] = this.#completed.keys()
+    if (this.#completed.size > maxCompleted) this.#completed.delete(oldest as string)
+  }
+
+  /** The token under which this agent completed an item here. */
+  completedUnder(id: string, options: CallOptions): number | undefined {
+    return this.#completed.get(this.#grantKey('item', id, options))
+  }
+
+  /** The grant has ended, by us or without us; `answer` is that of the store. */
+  ended(
+    kind: 'item' | 'lock',
+    name: string,
+    token: number | undefined,
+    options: CallOptions,
+    answer: unknown = null,
+  ): void {
+    const grant = this.#forget(kind, name, token, options)
+    if (grant) this.keeper.drop(grant, answer)
+  }
+
+  #forget(
+    kind: 'item' | 'lock',
+    name: string,
+    token: number | undefined,
+    options: CallOptions,
+  ): Grant | null {
+    const key = this.#grantKey(kind, name, options)
+    const grant = this.#grants.get(key)
+    if (!grant || grant.token !== token) return null
+    this.#grants.delete(key)
+    return grant
+  }
+
+  /** A guarded write was refused: a grant found lost is forgotten and its work told. */
+  refused(
+    error: unknown,
+    kind: 'item' | 'lock',
+    name: string,
+    token: number | undefined,
+    options: CallOptions,
+  ): void {
+    if (!isHoldfastError(error) || error.code !== 'LEASE_LOST') return
+    const grant = this.#forget(kind, name, token, options)
+    if (grant) this.keeper.lose(grant, String(error.facts.reason ?? 'it was lost'))
+  }
+}

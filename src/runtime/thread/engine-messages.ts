@@ -1,0 +1,67 @@
+/** What the main thread asks of the thread that holds the engine, and what it is told. */
+import type { Command, StoreStatus } from '../../engines/engine.ts'
+import type { HoldfastError } from '../../errors.ts'
+import type { LogFacts, LogName } from '../../logger.ts'
+import type { LeaseRef } from '../../operations/lease/lease.ts'
+import type { RecoveryReport } from '../../operations/recovery/recovery.ts'
+import type { CaretakerOptions } from '../caretaker/caretaker.ts'
+
+export interface EngineThreadData {
+  readonly url: string
+  readonly durability: 'full' | 'normal'
+  readonly busyTimeoutMs: number
+  readonly recoverOnOpen: boolean
+  readonly patienceMs: number
+  readonly recoverOnClaim: boolean
+  readonly manualGraceMs?: number | undefined
+}
+
+export interface Asked {
+  readonly id: number
+  readonly command: Command
+}
+
+export type ToEngine =
+  | { readonly type: 'execute'; readonly asked: readonly Asked[] }
+  | { readonly type: 'startCaretaker'; readonly options: CaretakerOptions; readonly board: SharedArrayBuffer }
+  /** `wake`: a lease on the board needs looking after before the caretaker's next duty. */
+  | { readonly type: 'wake' }
+  | { readonly type: 'rejoin' }
+  /** From now on, or no longer, somebody in the main thread listens to this bell. */
+  | { readonly type: 'listen'; readonly bell: number }
+  | { readonly type: 'ignore'; readonly bell: number }
+  | { readonly type: 'hears' }
+  | { readonly type: 'stopCaretaker' }
+  | { readonly type: 'close'; readonly withinMs: number | undefined }
+
+export type Answered = { readonly id: number } & (
+  | { readonly result: unknown }
+  | { readonly error: ReturnType<HoldfastError['toJSON']> }
+)
+
+export type FromEngine =
+  | { readonly type: 'opened'; readonly status: StoreStatus }
+  | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
+  | { readonly type: 'news'; readonly answers: readonly Answered[] }
+  | { readonly type: 'status'; readonly status: StoreStatus }
+  | { readonly type: 'rung'; readonly bell: number }
+  /** The answer to `hears`. */
+  | { readonly type: 'hearing'; readonly hearsRings: boolean }
+  | { readonly type: 'caretakerStopped' }
+  | { readonly type: 'recovered'; readonly report: RecoveryReport; readonly ms: number }
+  | {
+      readonly type: 'recovery-failed'
+      readonly error: string
+      readonly trigger: 'claim' | 'completion'
+      readonly queue: string | null
+    }
+  | { readonly type: 'lost'; readonly lease: LeaseRef }
+  | { readonly type: 'rejoined'; readonly instance: string }
+  /** The answer to `rejoin`; null: there is no caretaker. */
+  | { readonly type: 'instance'; readonly instance: string | null }
+  | {
+      readonly type: 'log'
+      readonly level: 'info' | 'warn' | 'error'
+      readonly name: LogName
+      readonly facts: LogFacts
+    }

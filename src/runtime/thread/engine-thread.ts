@@ -1,0 +1,106 @@
+/**
+ * The engine in a thread of its own: between loading and committing a batch nothing of the program around it can
+ * come, so a handler that computes for seconds holds no row of anybody. The caretaker shares thread and connections.
+ */
+import { parentPort, workerData } from 'node:worker_threads'
+import { type OpenedEngine, openEngine } from '../../engines/open.ts'
+import { systemEnvironment } from '../../host/system.ts'
+import { Caretaker } from '../caretaker/caretaker.ts'
+import { Board } from '../lease/board.ts'
+import type { Answered, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
+import { errorAsJson } from './thread.ts'
+
+const data = workerData as EngineThreadData
+const port = parentPort as NonNullable<typeof parentPort>
+const tell = (message: FromEngine) => port.postMessage(message)
+
+/** What this turn has to tell; null: nothing yet. */
+let news: { answers: Answered[] } | null = null
+/** The bells that the main thread listens to, and how to ignore each. */
+const heard = new Map<number, () => void>()
+let engine: OpenedEngine | null = null
+let caretaker: Caretaker | null = null
+
+try {
+  engine = await openEngine(data.url, {
+    environment: systemEnvironment,
+    durability: data.durability,
+    busyTimeoutMs: data.busyTimeoutMs,
+    recoverOnOpen: data.recoverOnOpen,
+    patienceMs: data.patienceMs,
+    recoverOnClaim: data.recoverOnClaim,
+    manualGraceMs: data.manualGraceMs,
+    hasCaretaker: true,
+    onRecovered: (report, _trigger, ms) => tell({ type: 'recovered', report, ms }),
+    onRecoveryFailed: (error, trigger, queue) =>
+      tell({ type: 'recovery-failed', error: String(error), trigger, queue }),
+    log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
+    onStatus: () => engine && tell({ type: 'status', status: engine.status }),
+  })
+  serve(engine)
+} catch (error) {
+  tell({ type: 'failed', error: errorAsJson(error) })
+  port.close()
+}
+
+function serve(engine: OpenedEngine): void {
+  port.on('message', (message: ToEngine) => void obey(engine, message))
+  tell({ type: 'opened', status: engine.status })
+}
+
+async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
+  if (message.type === 'execute') {
+    for (const { id, command } of message.asked) {
+      engine.execute(command).then(
+        (result) => answer({ id, result }),
+        (error: unknown) => answer({ id, error: errorAsJson(error) }),
+      )
+    }
+  } else if (message.type === 'startCaretaker') {
+    caretaker = new Caretaker(engine, systemEnvironment, new Board(message.board), message.options, {
+      lost: (lease) => tell({ type: 'lost', lease }),
+      rejoined: (instance) => tell({ type: 'rejoined', instance }),
+      log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
+    })
+  } else if (message.type === 'wake') {
+    caretaker?.wake()
+  } else if (message.type === 'listen') {
+    const { bell } = message
+    if (!heard.has(bell))
+      heard.set(
+        bell,
+        engine.onRing(bell, () => tell({ type: 'rung', bell })),
+      )
+  } else if (message.type === 'ignore') {
+    heard.get(message.bell)?.()
+    heard.delete(message.bell)
+  } else if (message.type === 'hears') {
+    tell({ type: 'hearing', hearsRings: engine.hearsRings })
+  } else if (message.type === 'rejoin') {
+    tell({ type: 'instance', instance: (await caretaker?.rejoin()) ?? null })
+  } else if (message.type === 'stopCaretaker') {
+    await caretaker?.close()
+    caretaker = null
+    tell({ type: 'caretakerStopped' })
+  } else {
+    // At once: what the caretaker has asked is given up with the rest.
+    await Promise.all([caretaker?.close(), engine.close(message.withinMs)])
+    port.close()
+  }
+}
+
+function answer(each: Answered): void {
+  soon().answers.push(each)
+}
+
+/** The answers of a batch come in one turn and go as one message. */
+function soon(): NonNullable<typeof news> {
+  if (news !== null) return news
+  news = { answers: [] }
+  setImmediate(() => {
+    const latest = news
+    news = null
+    if (latest) tell({ type: 'news', ...latest })
+  })
+  return news
+}

@@ -1,0 +1,332 @@
+/** The main thread's side of an engine that lives in a thread: commands go over, answers come back. */
+import type { Worker } from 'node:worker_threads'
+import { BellListeners } from '../../engines/bell-listeners.ts'
+import type { Command, EngineOptions, StoreStatus } from '../../engines/engine.ts'
+import type { OpenedEngine } from '../../engines/open.ts'
+import { unavailable } from '../../engines/postgres/classify.ts'
+import { closedError, HoldfastError, revive } from '../../errors.ts'
+import { checkCommand } from '../../operations/decide.ts'
+import type { LeaseRef } from '../../operations/lease/lease.ts'
+import type { CaretakerOptions } from '../caretaker/caretaker.ts'
+import type { CaretakerHandle } from '../caretaker/caretaker-start.ts'
+import type { Board } from '../lease/board.ts'
+import type { Answered, Asked, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
+import { notStarted, startThread } from './thread.ts'
+
+const restartAfterMs = 1000
+const hearingEveryMs = 500
+
+interface Pending {
+  readonly resolve: (result: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** How the caretaker was started: a thread that died is started again the same way. */
+interface StartedCaretaker {
+  options: CaretakerOptions
+  readonly board: Board
+  readonly lost: (lease: LeaseRef) => void
+  readonly rejoined: (instance: string) => void
+}
+
+export async function openThreaded(url: string, options: EngineOptions): Promise<ThreadedEngine> {
+  const engine = new ThreadedEngine(url, options)
+  await engine.begin()
+  return engine
+}
+
+export class ThreadedEngine implements OpenedEngine {
+  readonly #url: string
+  readonly #options: EngineOptions
+  readonly #pending = new Map<number, Pending>()
+  readonly #listeners = new BellListeners()
+  /** The bells that the thread tells of. */
+  readonly #listening = new Set<number>()
+  #hearsRings = false
+  #hearingAskedAt = Number.NEGATIVE_INFINITY
+  #thread: Worker | null = null
+  #status: StoreStatus | null = null
+  #asked: Asked[] = []
+  #lastId = 0
+  #started: StartedCaretaker | null = null
+  #onDismissed: () => void = () => {}
+  /** Who waits to hear what this process goes on as. */
+  readonly #askingInstance = new Set<(instance: string | null) => void>()
+  /** Starts the thread anew when its pause is over; null: there is one, or it is starting. */
+  #restart: { readonly run: () => void; cancel: () => void } | null = null
+  /** The caretaker has been told to stop: from here on somebody waits for the thread until it has ended. */
+  #isLeaving = false
+  #closed = false
+
+  constructor(url: string, options: EngineOptions) {
+    this.#url = url
+    this.#options = options
+  }
+
+  get status(): StoreStatus {
+    return this.#status as StoreStatus
+  }
+
+  async begin(): Promise<void> {
+    try {
+      await new Promise<void>((resolve, reject) => this.#start(resolve, reject))
+    } catch (error) {
+      throw notStarted('the thread of the engine', error)
+    }
+  }
+
+  #start(opened: () => void, failed: (error: unknown) => void): void {
+    const { durability, busyTimeoutMs, patienceMs, recoverOnClaim, manualGraceMs } = this.#options
+    // A thread that is started anew has leases to renew, and heals later.
+    const recoverOnOpen = this.#options.recoverOnOpen && this.#status === null
+    const settings = { durability, busyTimeoutMs, patienceMs, recoverOnOpen, recoverOnClaim, manualGraceMs }
+    const workerData: EngineThreadData = { url: this.#url, ...settings }
+    const file = new URL('./engine-thread.js', import.meta.url)
+    const thread = startThread(file, { name: 'holdfast engine', workerData })
+    let cause: unknown = 'its thread was ended'
+    thread.on('message', (message: FromEngine) => {
+      if (message.type === 'opened') {
+        this.#thread = thread
+        this.#status = message.status
+        this.#letGo()
+        // Closed while it was being started anew.
+        if (this.#closed) this.#post({ type: 'close', withinMs: 0 })
+        opened()
+      } else if (message.type === 'failed') cause = revive(message.error)
+      else this.#hear(message)
+    })
+    thread.once('error', (error) => {
+      cause = error
+    })
+    thread.once('exit', () => {
+      if (this.#thread !== thread) return failed(cause)
+      this.#thread = null
+      this.#tellWhoAsked(null)
+      this.#loseAll(cause)
+      if (!this.#closed) this.#startAgain(cause)
+    })
+  }
+
+  /** The thread alone must not keep the program running; what waits for an answer, or for its end, does. */
+  #letGo(): void {
+    const isAwaited = this.#pending.size + this.#askingInstance.size > 0
+    if (isAwaited || this.#isLeaving || this.#closed) this.#thread?.ref()
+    else this.#thread?.unref()
+  }
+
+  #startAgain(cause: unknown): void {
+    const { environment, log } = this.#options
+    log('warn', 'renew.failed', { error: String(cause) })
+    const run = () => {
+      this.#restart = null
+      if (this.#closed) return
+      this.#start(
+        () => this.#restartCaretaker(),
+        (error) => {
+          this.#refuseUnsent(error)
+          this.#startAgain(error)
+        },
+      )
+    }
+    this.#restart = { run, cancel: environment.timer(restartAfterMs, run, this.#pending.size > 0) }
+  }
+
+  /** Who asks meanwhile waits for the new thread: the program must not end before. */
+  #waitForRestart(): void {
+    if (this.#restart === null || this.#pending.size > 1) return
+    this.#restart.cancel()
+    this.#restart.cancel = this.#options.environment.timer(restartAfterMs, this.#restart.run, true)
+  }
+
+  #restartCaretaker(): void {
+    for (const bell of this.#listening) this.#post({ type: 'listen', bell })
+    // What rang meanwhile was not heard.
+    for (const bell of this.#listeners.awaited) this.#listeners.call(bell)
+    if (this.#started)
+      this.#post({
+        type: 'startCaretaker',
+        options: this.#started.options,
+        board: this.#started.board.buffer,
+      })
+    this.#flush()
+  }
+
+  #loseAll(cause: unknown): void {
+    const unsent = new Set(this.#asked.map(({ id }) => id))
+    for (const [id, { reject }] of this.#pending) {
+      if (unsent.has(id)) continue
+      this.#pending.delete(id)
+      reject(
+        new HoldfastError('STORE_UNAVAILABLE', {
+          what: 'the thread of the engine ended before it answered: whether a change was made is not known',
+          next: 'check before you repeat it, or repeat it under the same idempotency key',
+          facts: { inDoubt: true },
+          cause,
+        }),
+      )
+    }
+  }
+
+  /** What was asked while there was no thread was never sent to anybody. */
+  #refuseUnsent(cause: unknown): void {
+    for (const { id } of this.#asked) {
+      this.#pending.get(id)?.reject(unavailable(this.status.location, cause))
+      this.#pending.delete(id)
+    }
+    this.#asked = []
+  }
+
+  #hear(message: FromEngine): void {
+    switch (message.type) {
+      case 'news':
+        for (const answer of message.answers) this.#answer(answer)
+        this.#letGo()
+        break
+      case 'rung':
+        this.#rung(message.bell)
+        break
+      case 'hearing':
+        this.#hearsRings = message.hearsRings
+        break
+      case 'status':
+        this.#status = message.status
+        break
+      case 'recovered':
+        this.#options.onRecovered(message.report, 'claim', message.ms)
+        break
+      case 'recovery-failed':
+        this.#options.onRecoveryFailed(message.error, message.trigger, message.queue)
+        break
+      case 'lost':
+        this.#started?.lost(message.lease)
+        break
+      case 'rejoined':
+        this.#goOnAs(message.instance)
+        break
+      case 'instance':
+        this.#tellWhoAsked(message.instance)
+        break
+      case 'caretakerStopped':
+        this.#onDismissed()
+        break
+      case 'log':
+        this.#options.log(message.level, message.name, message.facts)
+        break
+      default:
+    }
+  }
+
+  #answer(answer: Answered): void {
+    const pending = this.#pending.get(answer.id)
+    this.#pending.delete(answer.id)
+    if ('error' in answer) pending?.reject(revive(answer.error))
+    else pending?.resolve(answer.result)
+  }
+
+  #tellWhoAsked(instance: string | null): void {
+    for (const tell of this.#askingInstance) tell(instance)
+    this.#askingInstance.clear()
+    this.#letGo()
+  }
+
+  #goOnAs(instance: string): void {
+    if (!this.#started) return
+    this.#started.options = { ...this.#started.options, instance }
+    this.#started.rejoined(instance)
+  }
+
+  /** Whatever is asked after this is asked of a thread that listens: messages keep their order. */
+  onRing(bell: number, listener: () => void): () => void {
+    if (!this.#listening.has(bell)) {
+      this.#listening.add(bell)
+      this.#post({ type: 'listen', bell })
+    }
+    return this.#listeners.add(bell, listener)
+  }
+
+  /** Ignored when it rings and nobody listens, not when the last one leaves: most come back at once. */
+  #rung(bell: number): void {
+    if (this.#listeners.has(bell)) this.#listeners.call(bell)
+    else {
+      this.#listening.delete(bell)
+      this.#post({ type: 'ignore', bell })
+    }
+  }
+
+  /** As the thread answered last. */
+  get hearsRings(): boolean {
+    const now = this.#options.environment.monotonic()
+    if (now - this.#hearingAskedAt >= hearingEveryMs) {
+      this.#hearingAskedAt = now
+      this.#post({ type: 'hears' })
+    }
+    return this.#hearsRings && this.#thread !== null
+  }
+
+  execute(command: Command): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(closedError(this.status.location))
+      // Here, not in the thread: what an object is as JSON only it can say, and its copy there could not.
+      const asked = { id: this.#lastId + 1, command: checkCommand(command) }
+      this.#lastId++
+      this.#pending.set(asked.id, { resolve, reject })
+      this.#asked.push(asked)
+      this.#waitForRestart()
+      // Everything asked in this turn goes over as one message, and into one batch. At the end of the turn: a worker that
+      // finishes an item asks for the next one a few steps later.
+      if (this.#asked.length === 1) setImmediate(() => this.#flush())
+    })
+  }
+
+  #flush(): void {
+    if (this.#thread === null || this.#asked.length === 0) return
+    const asked = this.#asked
+    this.#asked = []
+    this.#letGo()
+    this.#post({ type: 'execute', asked })
+  }
+
+  #post(message: ToEngine): void {
+    this.#thread?.postMessage(message)
+  }
+
+  /** Runs the caretaker in the engine's thread. */
+  startCaretaker(started: StartedCaretaker): CaretakerHandle {
+    this.#started = started
+    started.board.onEarlierDuty(() => this.#post({ type: 'wake' }))
+    this.#post({ type: 'startCaretaker', options: started.options, board: started.board.buffer })
+    return { stop: () => this.#stopCaretaker(), rejoin: () => this.#rejoin(started) }
+  }
+
+  async #stopCaretaker(): Promise<void> {
+    this.#started = null
+    this.#isLeaving = true
+    if (this.#thread === null) return
+    const caretakerStopped = new Promise<void>((resolve) => {
+      this.#onDismissed = resolve
+      this.#thread?.once('exit', () => resolve())
+    })
+    this.#letGo()
+    this.#post({ type: 'stopCaretaker' })
+    await caretakerStopped
+  }
+
+  async #rejoin(started: StartedCaretaker): Promise<string> {
+    if (this.#thread === null) return started.options.instance
+    const answer = new Promise<string | null>((resolve) => this.#askingInstance.add(resolve))
+    this.#letGo()
+    this.#post({ type: 'rejoin' })
+    return (await answer) ?? started.options.instance
+  }
+
+  async close(withinMs?: number): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    const thread = this.#thread
+    if (thread === null) return this.#refuseUnsent(new Error('the store was closed'))
+    const ended = new Promise<void>((resolve) => thread.once('exit', () => resolve()))
+    this.#letGo()
+    this.#post({ type: 'close', withinMs })
+    await ended
+  }
+}

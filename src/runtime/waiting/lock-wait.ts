@@ -1,0 +1,185 @@
+/** Waiting for a lock: a place in line, kept alive while we wait, and asking for the lock when its turn has come. */
+import { waiterLeaseMs } from '../../domain/lock-line.ts'
+import { pause } from '../../environment.ts'
+import { closedError, isHoldfastError } from '../../errors.ts'
+import type { LeaseRef } from '../../operations/lease/lease.ts'
+import { waiterRef } from '../../operations/lock/line.ts'
+import type { NamedAcquireOutcome } from '../../operations/lock/lock.ts'
+import type { CallOptions, Session } from '../session/session.ts'
+import { inTime, Unanswered, untilDeadline } from './deadline.ts'
+import type { LineWatches } from './line-watch.ts'
+
+export interface LockWait {
+  readonly lines: LineWatches
+  readonly input: Readonly<Record<string, unknown>> & { readonly name: string }
+  readonly options: CallOptions
+  readonly waitMs: number
+  readonly signal: AbortSignal | undefined
+  /** Fires when the handle closes. */
+  readonly closing: AbortSignal
+  /** Whether a lease is of this lock. */
+  isThis(lease: LeaseRef): boolean
+}
+
+export interface LockAnswer {
+  readonly answer: Exclude<NamedAcquireOutcome, { outcome: 'waiting' }>
+  /** Monotonic time just before the request that was answered. */
+  readonly requestedAt: number
+}
+
+type Waiting = Extract<NamedAcquireOutcome, { outcome: 'waiting' }>
+
+/** A place in line, renewed by the caretaker where there is one. */
+interface InLine extends Waiting {
+  readonly strike: (() => void) | null
+}
+
+export async function waitForLock(session: Session, wait: LockWait): Promise<LockAnswer> {
+  const { environment } = session
+  const deadline = environment.monotonic() + wait.waitMs
+  /** Tokens of its own agent under which it has tried to enter. */
+  const tried = new Set<number>()
+  let inLine: InLine | null = null
+  let isSilent = false
+  try {
+    for (;;) {
+      const requestedAt = environment.monotonic()
+      const acquired = acquire(session, wait, inLine, deadline)
+      const answer = await inTime(session, acquired, deadline, (late) => giveBack(session, wait, late))
+      if (answer.outcome !== 'waiting') {
+        inLine?.strike?.()
+        inLine = null
+        return { answer, requestedAt }
+      }
+      inLine = keep(session, wait, answer, inLine, requestedAt)
+      const isOver = environment.monotonic() >= deadline
+      if (isOver || !(await turnComes(session, wait, { inLine, tried }, deadline))) {
+        const { holder, since, expiresAt } = inLine
+        return { answer: { outcome: 'held', holder, since, expiresAt }, requestedAt }
+      }
+    }
+  } catch (error) {
+    isSilent = error instanceof Unanswered
+    throw error
+  } finally {
+    if (inLine) {
+      inLine.strike?.()
+      const left = leaveInTime(session, wait, inLine, deadline)
+      // A store that did not answer in time is not waited for once more.
+      if (!isSilent) await left
+    }
+  }
+}
+
+/** Who lost its place was given another one. */
+function keep(
+  session: Session,
+  { input }: LockWait,
+  waiting: Waiting,
+  former: InLine | null,
+  requestedAt: number,
+): InLine {
+  if (former?.waiter === waiting.waiter) return { ...waiting, strike: former.strike }
+  former?.strike?.()
+  const id = waiterRef(input.name, waiting.waiter)
+  const taken = { kind: 'waiter', id, token: waiting.ticket, leaseMs: waiterLeaseMs, requestedAt } as const
+  return { ...waiting, strike: session.keeper.keepWaiter(taken) }
+}
+
+async function acquire(
+  session: Session,
+  wait: LockWait,
+  inLine: InLine | null,
+  deadline: number,
+): Promise<NamedAcquireOutcome> {
+  const givenBack = session.endings.settled(wait.isThis)
+  if (givenBack !== null) await givenBack
+  assertWanted(session, wait)
+  const input = { ...wait.input, wait: true, ...(inLine ? { waiter: inLine.waiter } : {}) }
+  return await session.call('locks.acquireLock', input, {
+    ...wait.options,
+    ...untilDeadline(session, deadline),
+  })
+}
+
+/** False when the time is over; rejects when the caller gave up or the handle closes. */
+async function turnComes(
+  session: Session,
+  wait: LockWait,
+  { inLine, tried }: { readonly inLine: InLine; readonly tried: Set<number> },
+  deadline: number,
+): Promise<boolean> {
+  const { environment } = session
+  const { name, slots = 1, reentrant = false, token } = wait.input
+  const own = wait.options.agent ?? session.agent
+  const called = new AbortController()
+  let failure: unknown
+  const { leave, watch } = wait.lines.stand(
+    { name, slots: slots as number },
+    {
+      waiter: inLine.waiter,
+      ticket: inLine.ticket,
+      deadline,
+      isUnkept: inLine.strike === null,
+      mayEnter(holder) {
+        const isOwn = reentrant && holder.agent === own && (token ?? holder.token) === holder.token
+        if (!isOwn || tried.has(holder.token)) return false
+        tried.add(holder.token)
+        return true
+      },
+      call(reason) {
+        failure = reason
+        called.abort()
+      },
+    },
+  )
+  const until = AbortSignal.any([
+    called.signal,
+    wait.closing,
+    ...(wait.signal === undefined ? [] : [wait.signal]),
+  ])
+  try {
+    await pause(environment, Math.max(0, deadline - environment.monotonic()), until)
+    // A store that has been silent for too long has not told who holds the lock.
+    if (!until.aborted) await inTime(session, watch.look.answered, watch.look.askedAt)
+  } finally {
+    leave()
+  }
+  assertWanted(session, wait)
+  const isAway = isHoldfastError(failure) && failure.code === 'STORE_UNAVAILABLE'
+  // There is no time left to ask once more.
+  if (isAway && environment.monotonic() >= deadline) throw new Unanswered(session.engine.status.location)
+  return called.signal.aborted
+}
+
+function assertWanted(session: Session, { signal, closing }: LockWait): void {
+  signal?.throwIfAborted()
+  if (closing.aborted) throw closedError(session.engine.status.location)
+}
+
+async function leave(session: Session, wait: LockWait, { waiter }: Waiting): Promise<void> {
+  await session.call('locks.leaveLine', { name: wait.input.name, waiter }, wait.options)
+}
+
+/** While the store is away a place stays behind, and lapses: nobody shows that its waiter lives. */
+async function leaveInTime(
+  session: Session,
+  wait: LockWait,
+  inLine: Waiting,
+  deadline: number,
+): Promise<void> {
+  const by = Math.min(deadline, session.environment.monotonic())
+  try {
+    await inTime(session, leave(session, wait, inLine), by)
+  } catch (error) {
+    if (!isHoldfastError(error) || error.code !== 'STORE_UNAVAILABLE') throw error
+  }
+}
+
+/** What came when the wait was over. */
+async function giveBack(session: Session, wait: LockWait, answer: NamedAcquireOutcome): Promise<void> {
+  if (answer.outcome === 'held') return
+  if (answer.outcome === 'waiting') return leave(session, wait, answer)
+  const { name, lease } = answer.lock
+  await session.call('locks.releaseLock', { name, token: lease.token }, wait.options)
+}
