@@ -160,7 +160,7 @@ forEachEngine((engine) => {
         .catch((error: Error) => error)
       await mend()
 
-      expect(String(failure)).toMatch(/recovery failed: .*; .*repeating it is safe/)
+      expect(String(failure)).toMatch(/recovery failed: .*; .*retrying is safe/)
       expect(await hf.queue('jobs').getRecoveryStats()).toMatchObject({
         totals: { failures: 1 },
         lastError: { trigger: 'manual' },

@@ -14,7 +14,7 @@ test('what is urgent, adds work or grants a lease is said by its row [S6-3]', ()
     'instance.beat',
     'lease.check',
     'lease.renew',
-    'locks.renewPlaces',
+    'locks.renewWaiters',
   ])
   expect(named('addsWork').sort()).toEqual(['queue.add', 'queue.addMany', 'queue.submit'])
   expect(named('grants').sort()).toEqual([
