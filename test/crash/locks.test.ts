@@ -211,7 +211,7 @@ test('an agent whose own process is killed loses its locks, though helpers took 
   expect(kept).toEqual(['coder', 'coder', 'coder'])
   expect(answer).toMatchObject({ outcome: 'acquired', lock: { holder: 'test' } })
   expect(tookMs).toBeLessThan(3000)
-  expect(merge).toMatchObject({ outcome: 'acquired', item: { key: 'w1', crashes: 1 } })
+  expect(merge).toMatchObject({ outcome: 'claimed', item: { key: 'w1', crashes: 1 } })
   expect(paths).toMatchObject({ outcome: 'acquired' })
 })
 

@@ -279,7 +279,7 @@ test('what a crash takes from a process that does not wait for the disk is infor
   expect(findings).toContainEqual(expect.objectContaining({ check: 'commits', level: 'notice' }))
 })
 
-const undecided = /two servers are primaries on timeline 2, .*; stop one of them/
+const undecided = /two servers are primaries on timeline 2, .*; stop the one/
 
 /**
  * Its minutes are seconds: the clock by which it waits for servers runs faster. Not so fast that the minute for which it

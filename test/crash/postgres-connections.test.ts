@@ -142,7 +142,7 @@ test('a server that takes no more connections is told as STORE_UNAVAILABLE, and 
   const other = await openHere(store, { agent: 'at last' })
 
   expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', retryable: true })
-  expect(error.message).toContain('takes no more connections')
+  expect(error.message).toContain('has no free connections')
   expect(await other.queue('q').get(item.id)).toMatchObject({ payload: 'meanwhile' })
 })
 
