@@ -100,7 +100,7 @@ function explainBlocked({ item, blockers }: ItemFacts): Explanation {
     ? explanation('stuck', `it waits for ${others}, not all of which can still succeed`, {
         evidence: [...evidence, ...story(item)],
       })
-    : explanation('waiting', `it waits until ${others} ${count === 1 ? 'has' : 'have'} succeeded`, {
+    : explanation('waiting', `it waits for ${others} to succeed`, {
         evidence: [...evidence, ...story(item)],
         next: [{ what: 'it becomes ready when the last of them succeeds', inMs: null }],
       })

@@ -152,7 +152,7 @@ describe('an item', () => {
 
     expect(explained(job, item, { blockers })).toMatchObject({
       verdict: 'waiting',
-      why: 'it waits until 2 other items have succeeded',
+      why: 'it waits for 2 other items to succeed',
       evidence: ['waits for first, which is pending', 'waits for b, which is pending'],
       next: [{ inMs: null }],
     })

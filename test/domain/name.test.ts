@@ -127,6 +127,10 @@ describe('the nearest known name', () => {
     expect(nearestName(typed, known)).toBe(meant)
   })
 
+  test('of several names that begin so, the shortest is meant', () => {
+    expect(nearestName('max', ['maxAttempts', 'maxAge', 'maxCrashes'])).toBe('maxAge')
+  })
+
   test('two letters are the beginning of too much', () => {
     expect(nearestName('pr', ['priority'])).toBeNull()
   })
