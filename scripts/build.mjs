@@ -1,7 +1,7 @@
-// Builds dist/: the types by tsc, the code as a bundle, and the migrations where their readers look for them.
+// Builds dist/: types by tsc, code as a bundle, and the migrations where the engines look for them.
 //
-// The work happens in a folder of this process's own, which then takes the name dist/. Two builds
-// that overlap (an editor and a test run) therefore never mix their files; the later one wins.
+// Each build works in its own folder and renames it to dist/ at the end. Two builds that overlap (an editor and a
+// test run) therefore never mix their files; the later one wins.
 
 import { spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, readdirSync, renameSync, rmSync } from 'node:fs'
@@ -13,8 +13,8 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const source = join(root, 'src')
 const target = join(root, 'dist')
 
-// Siblings of dist/, not folders of the system's temporary place: a rename must stay on one file
-// system, and the source maps must keep their distance to src/.
+// Siblings of dist/, not folders in the system's temporary directory: a rename must stay on one file system, and
+// the relative paths from the source maps to src/ must stay valid.
 const fresh = join(root, `.dist-${process.pid}-new`)
 const previous = join(root, `.dist-${process.pid}-old`)
 
@@ -41,19 +41,19 @@ async function build() {
   return 0
 }
 
-/** tsc leaves everything but TypeScript behind, and the engines read their migrations at run time. */
+/** tsc copies nothing but TypeScript, and the engines read their migrations at run time. */
 function copyMigrations() {
   for (const path of readdirSync(source, { recursive: true })) {
     if (path.endsWith('.sql')) cpSync(join(source, path), join(fresh, path))
   }
 }
 
-/** npm sets this bit when it installs the package; a checkout that is run in place has only us. */
+/** npm sets the executable bit when it installs the package. In a checkout run in place, nothing else does. */
 function makeExecutable() {
   chmodSync(join(fresh, 'cli', 'main.js'), 0o755)
 }
 
-/** A folder cannot replace a full folder in one step, so another build may slip in between the two. */
+/** A rename cannot replace a non-empty folder. It takes two steps, and another build may slip in between them. */
 function swapIn() {
   const maxAttempts = 20
   for (let attempt = 1; ; attempt += 1) {

@@ -1,11 +1,11 @@
-// The package as a few files instead of several hundred: a program, a command or a thread of ours then starts in half
-// the time (docs/adr/0011).
+// Bundles the package into a few files instead of several hundred, which halves the start-up time of a program, a
+// command or one of our threads (docs/adr/0011).
 
 import { readFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import { rolldown } from 'rolldown'
 
-/** Where the library is entered, and its threads and processes, which are started by their place. */
+/** The library's entry points, and its threads and processes, which are started by path. */
 const library = [
   'index',
   'fences/index',
@@ -15,13 +15,13 @@ const library = [
   'cli/demo-worker',
 ]
 
-/** The command, and what tests and the reference look into. */
+/** The command, and the modules that the tests and the generated reference import. */
 const commandLine = ['main', 'program', 'reference', 'reference-page']
 
-// Drivers are found at run time, and one of them is native code.
+// Drivers are resolved at run time, and one of them is native code.
 const external = ['@photostructure/sqlite', 'pg', /^node:/]
 
-/** Bundles the sources into a folder: the library to be read by people too, the command line to start quickly. */
+/** Bundles the sources into a folder. The library stays readable; the command line is minified to start quickly. */
 export async function bundle(source, folder) {
   await write(source, folder, library, { sourcemap: true })
   const program = join(source, 'cli', 'program.ts')
@@ -31,7 +31,7 @@ export async function bundle(source, folder) {
   })
 }
 
-/** What several entries share lies at the top of the folder. */
+/** Code that several entries share ends up at the top of the folder. */
 async function write(source, folder, entries, options) {
   const bundle = await rolldown({
     input: Object.fromEntries(entries.map((name) => [name, join(source, `${name}.ts`)])),
@@ -54,8 +54,8 @@ async function write(source, folder, entries, options) {
 }
 
 /**
- * `import.meta.url` of a file that moves to the top of the folder still means where it would be: migrations and
- * threads are found by it.
+ * Makes `import.meta.url` in a file that moves to the top of the folder still point to the file's original location.
+ * Migrations and threads are found relative to it.
  */
 function keepPlaces(source) {
   return {
@@ -63,13 +63,13 @@ function keepPlaces(source) {
     transform(code, id) {
       if (!code.includes('import.meta.url') || id.includes(`${sep}node_modules${sep}`)) return null
       const path = JSON.stringify(relative(source, id).split(sep).join('/'))
-      // No line is added or taken away: the map stays as it is.
+      // No line is added or removed, so the source map stays valid.
       return { code: code.replaceAll('import.meta.url', `new URL(${path}, import.meta.url).href`), map: null }
     },
   }
 }
 
-/** A file that did not move to the top would look for its migrations in the wrong place. */
+/** A file that did not move to the top would look for its migrations in the wrong folder. */
 function assertPlaces(folder, output) {
   for (const { fileName } of output) {
     const isTop = !fileName.includes('/')
@@ -80,7 +80,10 @@ function assertPlaces(folder, output) {
   }
 }
 
-/** What every command needs, all that the program imports at once, is one file: each more costs half a millisecond. */
+/**
+ * Puts what every command needs, which is all that the program imports statically, in one file: each additional file
+ * costs half a millisecond.
+ */
 function coreFrom(program) {
   let core = null
   return (id, graph) => {

@@ -18,7 +18,7 @@ const jobs = [
   { name: 'bench smoke', run: runBench },
 ]
 
-// esm-only: a CommonJS reader gets an error from Node itself, so warnings about it would be noise.
+// esm-only: a CommonJS consumer gets an error from Node itself, so warnings about it would be noise.
 const attwArguments = ['--pack', '.', '--profile', 'esm-only']
 
 main()
@@ -36,7 +36,7 @@ function main() {
   console.log(`\n${lines.join('\n')}`)
 }
 
-/** Installs the package as a stranger would and runs a small program against what arrived. */
+/** Installs the package as a new user would, and runs a small program against the installed copy. */
 function runTarball() {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-tarball-'))
   try {

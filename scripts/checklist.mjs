@@ -1,9 +1,9 @@
-// Says which numbers of docs/checklist.md no test names yet.
+// Lists the numbers in docs/checklist.md that no test names yet.
 //
-//   npm run checklist                  the list; exit 0
+//   npm run checklist                  print the list; exit 0
 //   npm run checklist -- --strict 2    exit 1 when a number due in step 1 or 2 has no test
 //
-// A number in a title proves that somebody meant to test it, not that the test is good.
+// A number in a test title proves that somebody meant to test it, not that the test is good.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
@@ -40,7 +40,7 @@ function readChecklist() {
   return entries
 }
 
-/** `[RETRY-1]` is how messages mark a retry. */
+/** Skips `[RETRY-1]` and the like: messages mark a retry that way. */
 function findNamedIds() {
   const files = [...listFiles('test', /\.ts$/), ...listFiles('bench', /\.(ts|mjs)$/)]
   const texts = files.map((file) => readFileSync(file, 'utf8'))
@@ -51,14 +51,14 @@ function findNamedIds() {
   )
 }
 
-/** Ours only: the peers of the benchmark are installed below bench/. */
+/** Skips node_modules: the libraries that the benchmark compares us with are installed below bench/. */
 function listFiles(folder, pattern) {
   return readdirSync(join(root, folder), { recursive: true })
     .filter((path) => pattern.test(path) && !path.split(sep).includes('node_modules'))
     .map((path) => join(root, folder, path))
 }
 
-/** Step 0 is before the first, so nothing is due. */
+/** Without --strict, 0: the first step is 1, so nothing is due. */
 function readStrictStep() {
   const position = process.argv.indexOf('--strict')
   if (position === -1) return 0

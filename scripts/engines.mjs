@@ -1,14 +1,15 @@
-// Which engines the suites run on. A suite that runs on every engine is one project of vitest for each, so that each
-// has its own seconds and its own line in the table.
+// Which engines the suites run on. A suite that runs on every engine becomes one vitest project per engine, so that
+// each engine has its own time and its own line in the table.
 //
-//   HOLDFAST_TEST_ENGINES=sqlite,postgres-18   these; without it the default below
-//   HOLDFAST_TEST_POSTGRES_URL=postgres://…    a server of yours instead of those from npm, as the engine `postgres`
+//   HOLDFAST_TEST_ENGINES=sqlite,postgres-18   only these engines; the default is below
+//   HOLDFAST_TEST_POSTGRES_URL=postgres://…    your own server, as the engine `postgres`, instead of those from npm
 
 const defaultEngines = ['sqlite', 'postgres-14', 'postgres-18']
 
 /**
- * The conformance files that `npm test` runs on a server that is not the newest. An older server may refuse or misread a
- * statement; together these files send most of the texts that the whole suite sends, and some of each operation. `npm run test:postgres` runs all files.
+ * The conformance files that `npm test` runs on a server that is not the newest. An older server may refuse or misread
+ * a statement. Together these files send most of the SQL statements that the whole suite sends, and some from every
+ * operation. `npm run test:postgres` runs all files.
  */
 const smoke = {
   'postgres-14': [
@@ -40,24 +41,24 @@ const smoke = {
   ],
 }
 
-/** The files of a project, as vitest takes them; a quick run may want only some. */
+/** The files of a project, as vitest globs. A quick run may include only some of them. */
 export function filesOf({ suite, engine }, isQuick) {
   const names = (isQuick && suite === 'conformance' && smoke[engine]) || ['**/*']
   return names.map((name) => `test/${suite}/${name}.test.ts`)
 }
 
-/** Suites with one body for every engine. */
+/** Suites whose tests run unchanged on every engine. */
 export const engineSuites = ['conformance', 'model']
 
 const suffixes = { sqlite: '', 'postgres-14': '-pg14', 'postgres-18': '-pg18', postgres: '-pg' }
 
-/** Every project there can be for a suite. */
+/** Every possible project of a suite. */
 export function projectsOf(suite) {
   const engines = engineSuites.includes(suite) ? availableEngines() : ['sqlite']
   return engines.map((engine) => ({ name: `${suite}${suffixes[engine]}`, suite, engine }))
 }
 
-/** Those to run when nobody names one: each suite that knows no engines, and the others on the chosen ones. */
+/** The projects to run when none is named: engine suites on the chosen engines, and every other suite once. */
 export function chosenProjects(suites) {
   const engines = chosenEngines()
   return suites

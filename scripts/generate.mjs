@@ -1,7 +1,7 @@
-// Writes the pages of docs/reference/ that are made from the program itself.
+// Writes the pages of docs/reference/ that are generated from the program itself.
 //
-//   node scripts/generate.mjs            after a build
-//   node scripts/generate.mjs --check    exit 1 when a page is not what would be written
+//   node scripts/generate.mjs            write them; needs a build
+//   node scripts/generate.mjs --check    exit 1 when a page is out of date
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

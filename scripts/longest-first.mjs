@@ -1,10 +1,10 @@
-// The order of test files: those that take long first, so that no worker is left alone with one at the end. Vitest
-// remembers how long files took; where it has seen none yet it goes by their size, which says little here.
+// Runs the slowest test files first, so that the run does not end with one worker busy and the others idle. Vitest
+// remembers how long files took, but on a first run it goes by file size, which says little here.
 
 import { basename } from 'node:path'
 import { BaseSequencer } from 'vitest/node'
 
-/** By name, whatever the suite; the longest first. */
+/** File names, in any suite; the slowest first. */
 const long = [
   'postgres-connections',
   'postgres-processes',

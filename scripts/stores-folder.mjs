@@ -1,14 +1,14 @@
-// Where the suites put their stores: in memory, where that is possible. Nothing in a test outlives its machine, so to
-// wait for a disk would only show how slow it is; SQLite and PostgreSQL ask it all the same.
+// Where the suites put their stores: in memory where possible. Nothing in a test has to survive a machine crash, so
+// waiting for a disk would only measure the disk. SQLite and PostgreSQL still make the same sync calls.
 
 import { accessSync, constants, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 
 const memory = '/dev/shm'
-/** What the suites fill at most, several times over; containers often have much less. */
+/** Several times the most that the suites ever use. Containers often have much less. */
 const roomMin = 2 * 1024 ** 3
 
-/** A folder for TMPDIR; one that somebody has named is left alone. */
+/** The folder to use as TMPDIR. A TMPDIR that is already set is kept. */
 export function storesFolder() {
   return process.env.TMPDIR === undefined && hasRoom(memory) ? memory : tmpdir()
 }

@@ -1,4 +1,4 @@
-// One suite of test/, run by vitest: how many of its tests passed and failed, and how long it took.
+// Runs one suite of test/ with vitest, and reports how many tests passed and failed and how long it took.
 
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -9,7 +9,10 @@ import { fileURLToPath } from 'node:url'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs')
 
-/** A project of engines.mjs, under the Node of this process unless another is given; what the tests start follows it. */
+/**
+ * Runs a project of engines.mjs, under the Node of this process unless another is given. Processes that the tests start
+ * use the same Node.
+ */
 export function runSuite({ name, engine }, { node = process.execPath, args = [], isQuick = false } = {}) {
   const startedAt = performance.now()
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-'))
@@ -31,12 +34,12 @@ export function runSuite({ name, engine }, { node = process.execPath, args = [],
   const { passed, failures } = readReport(file)
   rmSync(folder, { recursive: true, force: true })
 
-  // Not every failure is a failing test: a file that does not load, a branch that is not covered.
+  // Not every failure is a failing test: a file may not load, or a branch may not be covered.
   if (run.status !== 0 && failures.length === 0) failures.push('no test; see its output')
   return { name, seconds: secondsSince(startedAt), passed, failed: failures.length, failures }
 }
 
-/** A run that died before its report counts as nothing passed; its exit code makes it a failure. */
+/** A run that died before it wrote its report counts as zero passed; its exit code makes it a failure. */
 function readReport(file) {
   try {
     const { numPassedTests, testResults } = JSON.parse(readFileSync(file, 'utf8'))
@@ -54,7 +57,7 @@ function failuresOf({ name, status, assertionResults }) {
   return failed.length === 0 && status === 'failed' ? [`${file}: failed outside its tests`] : failed
 }
 
-/** Prints a table of results and what failed, and answers their sums. */
+/** Prints a table of results and the failures, and returns the totals. */
 export function report(results) {
   console.log(`\n${row('phase', 'seconds', 'passed', 'failed')}`)
   for (const result of results) console.log(row(result.name, result.seconds, result.passed, result.failed))

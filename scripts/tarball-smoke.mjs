@@ -1,4 +1,4 @@
-// The smallest life of an item, run by check.mjs in an empty folder against the installed tarball.
+// Adds, claims and completes one item. check.mjs runs this in an empty folder against the installed tarball.
 
 import { open } from 'holdfast'
 

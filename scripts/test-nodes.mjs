@@ -1,10 +1,10 @@
-// Runs the suites on the other Node versions the package promises: npm run test:nodes
+// Runs the suites on the other Node versions that the package supports: npm run test:nodes
 //
 //   npm run test:nodes               all of them
 //   npm run test:nodes -- 24.0.0     this one
 //
-// The versions come from npm, one package per platform, into a folder that is gone afterwards. They differ in
-// more than syntax: from 24 on the store is read by Node's own SQLite where that is fit.
+// The versions come from npm, one package per platform, and are installed in a temporary folder. They differ in more
+// than syntax: from 24 on, the store uses Node's built-in SQLite where that is suitable.
 
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { report, runSuite } from './suite.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const promised = ['22', '24']
-// All that run the package; the shape of the source is the same everywhere.
+// Every suite that runs the package. Checks of the source itself give the same result on every version.
 const suites = ['domain', 'conformance', 'model', 'crash', 'interfaces', 'docs']
 
 main()
@@ -35,7 +35,7 @@ function main() {
   }
 }
 
-/** Without scripts and without a mark in our own package.json: the package holds the binary and nothing else. */
+/** Runs no install scripts and leaves our package.json alone: the package contains the binary and nothing else. */
 function install(version, folder) {
   const name = packageName()
   const flags = ['--no-save', '--no-package-lock', '--ignore-scripts', '--no-audit', '--no-fund', '--silent']
@@ -44,7 +44,7 @@ function install(version, folder) {
   return join(folder, 'node_modules', name, 'bin', binary)
 }
 
-/** As the package `node` chooses it; that one would need its install script. */
+/** The platform package that the npm package `node` would choose. That one needs its install script to do so. */
 function packageName() {
   const platform = process.platform === 'win32' ? 'win' : process.platform
   const prefix = platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node'
@@ -59,7 +59,7 @@ function testOn(node) {
   return `Node ${version}: ${passed} passed, ${failed} failed`
 }
 
-/** What it printed; whatever keeps it from running ends the whole. */
+/** Returns what the command printed. Throws, which ends the whole run, if it cannot be started or fails. */
 function run(command, args) {
   const ran = spawnSync(command, args, { encoding: 'utf8', shell: process.platform === 'win32' })
   if (ran.status === 0) return ran.stdout.trim()

@@ -1,11 +1,11 @@
 // Runs everything a change must pass: build, types, lint, unused code, then each suite of test/.
 //
-//   npm test                   all of it
+//   npm test                   every phase
 //   npm test -- domain crash   only these phases
 //
-// Suites with one body for every engine are a phase for each; engines.mjs says which are run when none is named.
+// A suite that runs on every engine is one phase per engine; engines.mjs says which engines run when none is named.
 //
-// The last line is always "N passed, N failed", for people and for machines that read only that.
+// The last line is always "N passed, N failed", for people and for programs that read nothing else.
 
 import { execFile } from 'node:child_process'
 import { readdirSync } from 'node:fs'
@@ -17,13 +17,13 @@ import { report, runSuite, secondsSince } from './suite.mjs'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const binaries = join(root, 'node_modules', '.bin')
 
-// Cheapest answer first: a rule that is wrong in domain/ breaks everything that comes later.
+// Cheapest first: a wrong rule in domain/ breaks every later suite.
 const suiteOrder = ['domain', 'conformance', 'model', 'crash', 'interfaces', 'docs', 'tidy']
 
-// These read the sources themselves; every other suite imports the built package.
+// These read the sources directly; every other suite imports the built package.
 const suitesWithoutBuild = ['domain', 'tidy']
 
-// Long proofs, run when they are named.
+// Too long for every run; run only when named.
 const suitesOnDemand = ['cluster']
 
 const tools = [
@@ -43,15 +43,16 @@ async function main() {
   const [build, ...others] = tools
   if (wanted.has(build.name)) {
     results.push(await runTool(build))
-    // Everything after it would test the previous build, and say so in a thousand confusing ways.
+    // Everything after it would test the previous build and fail in a thousand confusing ways.
     if (results[0].failed > 0) return finish(results)
   }
-  // At the same time: no one of them keeps all cores busy to its end.
+  // In parallel: none of them keeps all cores busy until it ends.
   results.push(...(await Promise.all(others.filter(({ name }) => wanted.has(name)).map(runTool))))
   for (const project of suites.flatMap(projectsOf).filter(({ name }) => wanted.has(name))) {
-    // Only the rules are pure enough for "every branch" to be a fair demand.
+    // Only the domain rules are pure enough to demand that every branch is covered.
     const args = project.suite === 'domain' ? ['--coverage'] : []
-    // Named, a suite is run whole; else an older server gets a smoke test, and random histories have a script of their own.
+    // A suite that is named runs in full. Otherwise an older server gets a smoke test, and the random histories of
+    // `model` on PostgreSQL are left to their own script.
     const isQuick = process.argv.length === 2 && project.engine !== 'sqlite'
     if (isQuick && project.suite === 'model') continue
     results.push(runSuite(project, { args, isQuick }))
@@ -60,7 +61,7 @@ async function main() {
   finish(results)
 }
 
-/** The folders of test/ that hold tests, known ones first and in order. */
+/** The folders of test/ that contain tests: the known ones first, in order. */
 function findSuites() {
   const isTest = (path) => path.endsWith('.test.ts')
   const rank = (name) => (suiteOrder.includes(name) ? suiteOrder.indexOf(name) : suiteOrder.length)
@@ -71,7 +72,7 @@ function findSuites() {
     .sort((left, right) => rank(left) - rank(right) || left.localeCompare(right))
 }
 
-/** No names means all phases, on the chosen engines. A suite that imports the package brings the build with it. */
+/** No names means all phases, on the chosen engines. A suite that imports the package adds the build. */
 function choosePhases(names, suites) {
   const projects = suites.flatMap(projectsOf)
   const known = [...tools, ...projects].map(({ name }) => name)
@@ -93,7 +94,7 @@ function isUsual(suite) {
   return !suitesOnDemand.includes(suite)
 }
 
-/** A tool that is content has nothing to say, so its output is shown only when it fails. */
+/** Shows a tool's output only when it fails. */
 async function runTool({ name, command, args }) {
   const startedAt = performance.now()
   const failure = await new Promise((ended) => {

@@ -1,10 +1,11 @@
 /**
- * The whole error family. What is normal (held, empty, paused) is returned as a value; only misuse and
- * breakage are thrown, always as a `HoldfastError` with a stable `code`, the facts as fields and the safe
- * next step. One table gives the CLI exit code and the HTTP status of each code.
+ * The error family. Normal outcomes (held, empty, paused) are returned as values. Only misuse and breakage are thrown,
+ * always as a `HoldfastError` with a stable `code`, the facts as fields, and a safe next step. One table maps each code
+ * to its CLI exit code and HTTP status.
  */
 import { printable } from './domain/text.ts'
 
+/** Every error code, with its CLI exit code, its HTTP status and whether a retry may succeed. */
 export const errorCodes = {
   INVALID: { exit: 2, http: 400, retryable: false },
   NOT_FOUND: { exit: 3, http: 404, retryable: false },
@@ -28,11 +29,14 @@ export const errorCodes = {
   INTERNAL: { exit: 1, http: 500, retryable: false },
 } as const satisfies Record<string, { exit: number; http: number; retryable: boolean }>
 
+/** A stable error code: decide by this, never by the message. */
 export type ErrorCode = keyof typeof errorCodes
+/** The facts of an error, by name. */
 export type Facts = Readonly<Record<string, unknown>>
 
+/** What an error is made of. */
 export interface ErrorParts {
-  /** What happened, to which thing. */
+  /** What happened, and to what. */
   readonly what: string
   /** The safe next step. */
   readonly next: string
@@ -40,7 +44,7 @@ export interface ErrorParts {
   readonly cause?: unknown
 }
 
-/** Written down: in the bundle the classes have other names. */
+/** Spelled out, because the bundler renames the classes. */
 const names: Partial<Record<ErrorCode, string>> = {
   INVALID: 'InvalidError',
   NOT_FOUND: 'NotFoundError',
@@ -53,8 +57,9 @@ const names: Partial<Record<ErrorCode, string>> = {
 }
 
 /**
- * Base of everything Holdfast throws. `message` is "what happened; what to do next": one line, whatever the names in it
- * contain, because whoever does not catch it prints it. The facts are as they were given.
+ * Base class of everything Holdfast throws. `message` is "what happened; what to do next". It is a single line,
+ * whatever characters the names in it contain, because an uncaught error is printed. `facts` are left as they were
+ * given.
  */
 export class HoldfastError extends Error {
   readonly code: ErrorCode
@@ -77,27 +82,32 @@ export class HoldfastError extends Error {
     return errorCodes[this.code].retryable
   }
 
+  /** The exit code of the CLI for this error. */
   get exitCode(): number {
     return errorCodes[this.code].exit
   }
 
+  /** What crosses a thread or a wire; `revive` turns it back into an error. */
   toJSON(): { code: ErrorCode; what: string; next: string; facts: Facts } {
     return { code: this.code, what: this.what, next: this.next, facts: this.facts }
   }
 }
 
+/** The input, an option or a file is not valid. The message says what to correct. */
 export class InvalidError extends HoldfastError {
   constructor(parts: ErrorParts) {
     super('INVALID', parts)
   }
 }
 
+/** What the call refers to does not exist. */
 export class NotFoundError extends HoldfastError {
   constructor(parts: ErrorParts) {
     super('NOT_FOUND', parts)
   }
 }
 
+/** Somebody else holds it. The facts say who, and until when. */
 export class HeldError extends HoldfastError {
   constructor(facts: { subject: string; holder: string; expiresAt: number | null }, next?: string) {
     super('HELD', {
@@ -108,6 +118,7 @@ export class HeldError extends HoldfastError {
   }
 }
 
+/** The key or dedupe key belongs to an open item. `facts.existing` is its id. */
 export class DuplicateError extends HoldfastError {
   constructor(facts: { field: 'key' | 'dedupeKey'; value: string; existing: string }, next?: string) {
     super('DUPLICATE', {
@@ -118,6 +129,7 @@ export class DuplicateError extends HoldfastError {
   }
 }
 
+/** The move is not allowed from the current state. The facts name both states. */
 export class IllegalMoveError extends HoldfastError {
   constructor(facts: { subject: string; from: string; to: string }, next: string) {
     super('ILLEGAL_MOVE', {
@@ -128,6 +140,7 @@ export class IllegalMoveError extends HoldfastError {
   }
 }
 
+/** The item has failed as many times as it may. */
 export class AttemptsExhaustedError extends HoldfastError {
   constructor(facts: { subject: string; failures: number; maxAttempts: number }) {
     super('ATTEMPTS_EXHAUSTED', {
@@ -138,6 +151,7 @@ export class AttemptsExhaustedError extends HoldfastError {
   }
 }
 
+/** Somebody else changed it since the version you read. Read it again and repeat the change. */
 export class VersionMismatchError extends HoldfastError {
   constructor(
     facts: { subject: string; expected: number; current: number; attempts?: number },
@@ -151,21 +165,22 @@ export class VersionMismatchError extends HoldfastError {
   }
 }
 
-/** True for VERSION_MISMATCH, also as the cause of another error. */
+/** True for VERSION_MISMATCH, even as the cause of another error. */
 export function isVersionMismatchError(error: unknown): error is VersionMismatchError {
   return withCauses(error).some((each) => each.code === 'VERSION_MISMATCH')
 }
 
+/** The lease is no longer yours. Stop working on it: somebody else may have it. */
 export class LeaseLostError extends HoldfastError {
   constructor(facts: {
     subject: string
     token: number | null
-    /** Null where there is nothing any more that has one. */
+    /** Null when the thing that had a token no longer exists. */
     currentToken: number | null
     reason: string
     holder: string | null
     currentVersion?: number
-    /** The grants themselves, where a claim was repeated. */
+    /** The lost grants, when a claim was repeated. */
     lost?: readonly { kind: 'item' | 'lock'; id: string; token: number }[]
   }) {
     super('LEASE_LOST', {
@@ -176,7 +191,7 @@ export class LeaseLostError extends HoldfastError {
   }
 }
 
-/** A call on a handle that was closed. */
+/** For a call on a handle that was closed. */
 export function closedError(location: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the store ${location} was closed by this process`,
@@ -185,24 +200,24 @@ export function closedError(location: string): HoldfastError {
   })
 }
 
-/** True for a call on a closed handle, also as the cause of another error. */
+/** True for a call on a closed handle, even as the cause of another error. */
 export function isClosedError(error: unknown): boolean {
-  // A program may use codes of ours for errors of its own, which have no facts.
+  // A program may use our codes for its own errors, which have no facts.
   return withCauses(error).some((each) => each.code === 'STORE_UNAVAILABLE' && each.facts?.closed === true)
 }
 
-/** Errors of this family among an error and its causes. Causes may form a circle, and reading one may throw. */
+/** The errors of this family among an error and its causes. Causes may be circular, and reading one may throw. */
 function withCauses(error: unknown): Partial<HoldfastError>[] {
   const seen = new Set<unknown>()
   try {
     for (let each = error; each instanceof Error && !seen.has(each); each = each.cause) seen.add(each)
   } catch {
-    // What was read before still counts.
+    // The ones read so far still count.
   }
   return [...seen].filter(isHoldfastError)
 }
 
-/** A claim for a process that has left the fleet, or was taken for dead. A handle joins again and repeats it. */
+/** For a claim by a process that has left the fleet or was judged dead. A handle joins again and repeats the claim. */
 export function endedError(instance: string | null): HoldfastError {
   return new HoldfastError('BUSY', {
     what: `instance ${instance} has ended, so nothing was granted to it`,
@@ -211,12 +226,15 @@ export function endedError(instance: string | null): HoldfastError {
   })
 }
 
-/** What is logged of an error: one of ours says everything in its message. */
+/** The text to log for an error. The message of one of ours already says everything. */
 export function messageOf(error: unknown): string {
   return error instanceof HoldfastError ? error.message : String(error)
 }
 
-/** True for any error of this family, also one that crossed a module copy. Never throws: false for what cannot be read. */
+/**
+ * True for any error of this family, even from another copy of this module. Never throws: false for what cannot be
+ * read.
+ */
 export function isHoldfastError(error: unknown): error is HoldfastError {
   try {
     if (!(error instanceof Error) || !('code' in error)) return false
@@ -238,7 +256,7 @@ const classes: Partial<Record<ErrorCode, { readonly prototype: HoldfastError }>>
   LEASE_LOST: LeaseLostError,
 }
 
-/** An error that crossed a thread or a wire as its JSON, as what it was. */
+/** Restores an error, with its class, from the JSON that crossed a thread or a wire. */
 export function revive({
   code,
   ...parts

@@ -1,4 +1,4 @@
-/** The public list, by hand: adding a line is a decision. */
+/** The public API, listed by hand: adding a line is a decision. */
 
 export { type CopyProgress, type CopyReport, type CopyRequest, copyStore } from './copy/copy.ts'
 export type { Adapter, Delivered } from './delivery/adapter.ts'

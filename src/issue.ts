@@ -1,24 +1,26 @@
-/** What is wrong with an input, in our words: those of the schema library never reach a user. */
+/** What is wrong with an input, in our own words: those of the schema library never reach a user. */
 import * as z from 'zod'
 import { maxNameLength, nearestName } from './domain/name.ts'
 import { shown } from './domain/text.ts'
 
+/** One thing that is wrong with an input. */
 export interface Issue {
-  /** From the whole input on, joined by dots; empty where the whole is meant. */
+  /** The path from the root of the input, joined by dots; empty for the input as a whole. */
   readonly path: string
   readonly message: string
-  /** What to do, where that is known. */
+  /** What to do about it, if known. */
   readonly next?: string
   readonly facts?: Readonly<Record<string, unknown>>
 }
 
+/** A valid value, or what is wrong with it. */
 export type Checked<Value> =
   | { readonly isSound: true; readonly value: Value }
   | { readonly isSound: false; readonly issues: readonly [Issue, ...Issue[]] }
 
 const maxIssues = 10
 
-/** Checks an input. `others` are names that are known beside those of the schema, to be suggested for mistyped ones. */
+/** Checks an input. `others` are valid names besides those of the schema; they are suggested for mistyped ones too. */
 export function check<Schema extends z.ZodType>(
   schema: Schema,
   input: unknown,
@@ -26,7 +28,7 @@ export function check<Schema extends z.ZodType>(
 ): Checked<z.output<Schema>> {
   const parsed = schema.safeParse(input)
   if (parsed.success) return { isSound: true, value: parsed.data }
-  // Once more, for its words: a schema says what it says only while it checks.
+  // Parsed again for the wording: a schema reports its issues in our words only if told so while it parses.
   const { error = parsed.error } = schema.safeParse(input, { error: wordsFor })
   const issues = error.issues.slice(0, maxIssues).map((issue) => issueOf(issue, schema, others))
   return { isSound: false, issues: issues as [Issue, ...Issue[]] }
@@ -54,13 +56,13 @@ function stepText(step: PropertyKey): string {
   return text.length > maxNameLength ? `${text.slice(0, maxNameLength)}…` : text
 }
 
-/** Names that are not known, as many as can be read. */
+/** Lists unknown names, but no more than anybody would read. */
 export function unknownOptions(names: readonly string[]): string {
   const more = names.length - maxIssues
   return `unknown option ${names.slice(0, maxIssues).map(shown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-/** What a mistyped name may have meant, or all there are. */
+/** Suggests what a mistyped name may have meant, or lists all known names. */
 export function suggestion(unknown: readonly string[], known: readonly string[]): string {
   const wrong = new Set(unknown)
   const usable = known.filter((name) => !wrong.has(name))
@@ -70,7 +72,7 @@ export function suggestion(unknown: readonly string[], known: readonly string[])
   return usable.length === 0 ? 'leave it out' : `known options: ${usable.join(', ')}`
 }
 
-/** Names of the object at a path, as far as it can be followed. */
+/** Property names of the object at a path, as far as the path can be followed. */
 function namesAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   let at: unknown = schema
   for (const step of path) at = within(at, step)
@@ -84,7 +86,7 @@ function within(schema: unknown, step: PropertyKey): unknown {
   return inner instanceof z.ZodArray ? inner.element : undefined
 }
 
-/** A union of which one way is an object means that object. */
+/** For a union with an object among its options, that object. */
 function unwrapped(schema: unknown): unknown {
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault)
     return unwrapped(schema.unwrap())
@@ -93,7 +95,7 @@ function unwrapped(schema: unknown): unknown {
   return schema
 }
 
-/** Called for what a schema has no words of its own for. */
+/** Called for every issue for which the schema has no wording of its own. */
 function wordsFor(issue: z.core.$ZodRawIssue): string {
   switch (issue.code) {
     case 'invalid_type':
@@ -139,7 +141,7 @@ function bound(origin: string, most: string, limit: number): string {
   return `must be ${most} ${limit}`
 }
 
-/** The ways it could have been right; where it almost was one of them, what that lacks. */
+/** Lists the alternatives. If the input almost matched one of them, says what is wrong with that one. */
 function wordsForUnion(ways: readonly (readonly z.core.$ZodIssue[])[]): string {
   const inside = ways.flat().find(({ path }) => path.length > 0)
   if (inside) return `${inside.path.map(String).join('.')}: ${inside.message}`

@@ -1,4 +1,4 @@
-/** What is made when it is first asked for: a process needs little of it, and to make all takes it a while. */
+/** Makes something on first use. A process needs only a few of these, and making all of them takes a while. */
 export function lazily<Thing>(make: () => Thing): () => Thing {
   let made: Thing | undefined
   return () => {

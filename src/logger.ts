@@ -1,6 +1,7 @@
-/** Log lines have stable names and facts; the library writes only warnings and above unless told otherwise. */
+/** Log lines have stable names and facts. By default, the library logs only warnings and errors. */
 import { jsonLine, printable, printableLines } from './domain/text.ts'
 
+/** The name of every log line. */
 export const logNames = [
   'recovery.completed',
   'recovery.failed',
@@ -36,7 +37,9 @@ export const logNames = [
   'message.conflict',
 ] as const
 
+/** The stable name of a log line. */
 export type LogName = (typeof logNames)[number]
+/** The facts of a log line, by name. */
 export type LogFacts = Readonly<Record<string, unknown>>
 
 /** What `open` accepts as a logger; pino and the console fit. */
@@ -47,14 +50,16 @@ export interface Logger {
   error(facts: LogFacts, name: LogName): void
 }
 
+/** The default: warnings and errors to stderr. */
 export const stderrLogger: Logger = {
   warn: (facts, name) => write('warn', facts, name),
   error: (facts, name) => write('error', facts, name),
 }
 
+/** Logs nothing. */
 export const silentLogger: Logger = { warn() {}, error() {} }
 
-/** A program's own logger may throw; what it does not take goes to stderr, and nothing else breaks for it. */
+/** Wraps a program's own logger, which may throw. What it fails to log goes to stderr, and nothing else breaks. */
 export function sturdy(logger: Logger): Logger {
   const at = (level: keyof Logger) => (facts: LogFacts, name: LogName) => {
     try {
@@ -66,7 +71,10 @@ export function sturdy(logger: Logger): Logger {
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-/** A line for each, and a stack below it, indented: what a program threw can neither draw nor pass for a line of ours. */
+/**
+ * One line per entry, with any stack indented below it. Control characters are escaped, so that text thrown by a
+ * program can neither control the terminal nor pass for a line of ours.
+ */
 function write(level: string, { stack, ...facts }: LogFacts, name: LogName): void {
   const shown = Object.entries(facts).map(
     ([key, value]) => `${key}=${typeof value === 'string' ? jsonLine(value) : String(value)}`,

@@ -1,4 +1,4 @@
-/** Every option of `open`: its sentence, unit, default and bounds, in one place. */
+/** Every option of `open` in one place: its description, unit, default and bounds. */
 import { resolve } from 'node:path'
 import * as z from 'zod'
 import { type Adapter, isAdapter } from './delivery/adapter.ts'
@@ -164,7 +164,7 @@ export const openOptions = z.strictObject({
     .describe('Clock, randomness and timers, for tests.'),
 })
 
-/** Options of `open`. Each sentence is that of its schema above, which a test compares. */
+/** Options of `open`. Each sentence is the one in the schema above; a test compares them. */
 export interface OpenOptions {
   /** Name of this participant; default HOLDFAST_AGENT, else type-host-pid. */
   readonly agent?: string | undefined
@@ -200,6 +200,7 @@ export interface OpenOptions {
   readonly environment?: Environment | undefined
 }
 
+/** Which triggers run recovery, and how often. */
 export interface RecoveryOptions {
   readonly onOpen: boolean
   readonly onClaim: boolean
@@ -218,7 +219,7 @@ export interface Settings
   readonly quotas: Quotas
 }
 
-/** A usual failover takes up to half a minute: a lease outlasts one, and a call waits for its end. */
+/** A typical failover takes up to half a minute: a lease must outlast it, and a call must wait for it to end. */
 const times = Object.freeze({
   sqlite: { leaseMs: 30_000, patienceMs: 20_000 },
   postgres: { leaseMs: 60_000, patienceMs: 35_000 },
@@ -233,7 +234,7 @@ const noRecovery: RecoveryOptions = Object.freeze({
   pauseReason: restartReason,
 })
 
-/** Fills in defaults; refuses unknown options with the nearest known name. */
+/** Fills in defaults. Refuses unknown options and suggests the nearest known name. */
 export function parseOptions(options: unknown, engine: keyof typeof times): Settings {
   const checked = check(openOptions, options ?? {})
   if (!checked.isSound) throw invalidOption(checked.issues[0])
@@ -250,7 +251,7 @@ export function parseOptions(options: unknown, engine: keyof typeof times): Sett
   }
 }
 
-/** Of the folder this process is in now, not of one it goes to later. */
+/** Resolved against the current folder now, because the process may change it later. */
 function withWholePath(options: RetentionOptions): RetentionOptions {
   const { eventsExport } = options
   return eventsExport === undefined ? options : { ...options, eventsExport: resolve(eventsExport) }

@@ -1,4 +1,4 @@
-/** For tests of programs that use Holdfast: an environment whose time you move. */
+/** For tests of programs that use Holdfast: an environment whose clock you move. */
 import type { ProcessIdentity } from './domain/instance.ts'
 import type { Environment, Host, Spare, Spares, Verdict } from './environment.ts'
 import { judge } from './host/process.ts'
@@ -9,6 +9,7 @@ export type { ProcessIdentity } from './domain/instance.ts'
 export type { Environment, Host, Spare, Spares, Verdict } from './environment.ts'
 export { systemEnvironment }
 
+/** How a movable environment starts out. */
 export interface MovableOptions {
   /** Wall time at the start; default 2026-01-01. */
   readonly now?: number
@@ -23,14 +24,14 @@ export interface MovableOptions {
 }
 
 /**
- * Connections that outlive the stores they were opened for: a suite whose tests open a store each on one PostgreSQL
- * schema takes half the time. `close()` when the last is over.
+ * Connections that outlive the stores they were opened for. A suite whose tests each open a store on the same
+ * PostgreSQL schema takes half the time with them. Call `close()` after the last test.
  */
 export class SpareConnections implements Spares {
   #spares: { readonly use: string; readonly spare: Spare }[] = []
   readonly #max: number
 
-  /** The longest unused of more than `max` is closed. */
+  /** Keeps at most `max` connections and closes the one that has been idle longest. */
   constructor(max = 8) {
     this.#max = max
   }
@@ -45,7 +46,7 @@ export class SpareConnections implements Spares {
     this.#spares.push({ use, spare })
     if (this.#spares.length <= this.#max) return
     const { spare: oldest } = this.#spares.shift() as { spare: Spare }
-    // One that cannot be closed is as good as closed.
+    // A connection that cannot be closed is as good as closed.
     oldest.close().catch(() => {})
   }
 
@@ -54,7 +55,7 @@ export class SpareConnections implements Spares {
   }
 }
 
-/** Time stands still until it is moved; timers then fire in order. */
+/** An environment whose clock stands still until you move it; timers then fire in order. */
 export class MovableEnvironment implements Environment {
   readonly isLocal = true
   readonly host: Host
@@ -67,13 +68,13 @@ export class MovableEnvironment implements Environment {
   #seed: number
   #timers: { at: number; order: number; run: () => void }[] = []
   #order = 0
-  /** What is awaited from outside and holds time up. */
+  /** Outside work that holds the clock. */
   readonly #awaited = new Set<Promise<unknown>>()
   #onAllArrived: (() => void)[] = []
 
   /**
-   * How long, in real ms, one thing from outside may hold time up. Time then goes on without it: it may be waiting for
-   * what the test does next, as a query waits for a row that the test keeps locked.
+   * How long one piece of outside work may hold the clock, in real ms. After that, time moves on without it: it may be
+   * waiting for what the test does next, such as a query that waits for a row the test keeps locked.
    */
   patienceMs = 5_000
 
@@ -113,7 +114,7 @@ export class MovableEnvironment implements Environment {
   }
 
   random(): number {
-    // Mulberry-style mixing is not needed here: a small linear generator is repeatable and spread enough.
+    // No need for stronger mixing, such as Mulberry: a small linear generator is repeatable, and random enough here.
     this.#seed = (this.#seed * 1_103_515_245 + 12_345) % 2_147_483_648
     return this.#seed / 2_147_483_648
   }
@@ -130,7 +131,7 @@ export class MovableEnvironment implements Environment {
     }
   }
 
-  /** Time stands still until this is there, however long it really takes; see `patienceMs`. */
+  /** Holds the clock until this work has settled, however long it really takes; see `patienceMs`. */
   outside<Result>(work: Promise<Result>): Promise<Result> {
     this.#awaited.add(work)
     const arrive = () => this.#forget(work)
@@ -138,7 +139,10 @@ export class MovableEnvironment implements Environment {
     return work
   }
 
-  /** Lets time pass: timers fire one after the other, each with everything it starts settled before the next. */
+  /**
+   * Moves the clock forward. Timers fire one after the other, and everything a timer starts settles before the next one
+   * fires.
+   */
   async advance(ms: number): Promise<void> {
     const until = this.#monotonic + ms
     await this.#settle()
@@ -152,13 +156,13 @@ export class MovableEnvironment implements Environment {
     await this.#settle()
   }
 
-  /** The host sleeps: wall and boot time go on, awake time does not. */
+  /** Suspends the host: wall time and time since boot move on, awake time does not. */
   suspend(ms: number): void {
     this.#wall += ms
     this.#sleptMs += ms
   }
 
-  /** Somebody sets the date. */
+  /** Sets the wall clock, as somebody changing the date would. */
   setWall(now: number): void {
     this.#wall = now
   }
@@ -173,7 +177,7 @@ export class MovableEnvironment implements Environment {
     return due.sort((left, right) => left.at - right.at || left.order - right.order)[0]
   }
 
-  /** Everything already under way comes to rest: promises, commands waiting for their turn, and what is outside. */
+  /** Waits until everything already under way has settled: promises, queued commands and outside work. */
   async #settle(): Promise<void> {
     for (let quietTurns = 0; quietTurns < 6; quietTurns++) {
       await new Promise((done) => setImmediate(done))

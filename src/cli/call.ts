@@ -1,4 +1,4 @@
-/** One command being carried out: its store, opened when first needed, and its ways to speak. */
+/** One command in progress: its store, opened when first needed, and its output. */
 import { existsSync } from 'node:fs'
 import { jsonLine } from '../domain/text.ts'
 import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
@@ -25,11 +25,11 @@ export interface CallParts {
   readonly input: Input
   readonly options: Input
   readonly rest: readonly string[]
-  /** A store that is not there is made. */
+  /** Creates the store if it does not exist. */
   readonly mayMake: boolean
-  /** What lapsed and what the dead held is given back first. */
+  /** First reclaims what has lapsed and what dead processes held. */
   readonly heals: boolean
-  /** This process stands behind what it claims. */
+  /** This process itself holds what it claims, and renews it. */
   readonly lives: boolean
 }
 
@@ -105,7 +105,10 @@ export class CommandCall implements Call {
     })
   }
 
-  /** Times of leases are on the store's clock, people read them on the wall's; and a lease says nothing of a dead holder. */
+  /**
+   * Loads what the view needs beside the answer: the offset of the lease clock, because people read wall time, and the
+   * dead instances, because a lease does not say that its holder is dead.
+   */
   async lookAround(): Promise<void> {
     if (this.#opened === null) return
     const { now, wall } = await this.execute('clock.read', {})
@@ -117,7 +120,7 @@ export class CommandCall implements Call {
     this.#known = { leaseAheadMs: now - wall, dead: new Set(deaths.map(({ instance }) => instance)) }
   }
 
-  /** What is claimed from now on belongs to this process, checked and known by its start time. */
+  /** Claims from now on belong to this process. It must exist, and is recognised by its start time. */
   async bindTo(pid: string): Promise<void> {
     const identity = /^[1-9]\d{0,9}$/.test(pid) ? systemEnvironment.host.identify(Number(pid)) : undefined
     if (identity === undefined) {
@@ -146,11 +149,11 @@ export class CommandCall implements Call {
     printTalk(this.io, this.view.talkColors.dim(text))
   }
 
-  /** What healing took from whom is worth a line; its failure too. */
+  /** Prints one line for each lease that healing reclaims, and one if healing fails. */
   #logger(): Logger {
     return {
       warn: (facts, name) => {
-        // Verbs that heal say so themselves.
+        // Verbs whose purpose is healing report it themselves.
         if (name === 'lease.reclaimed' && !this.#parts.heals) return
         if (name === 'lease.reclaimed')
           this.say(`healed ${facts.kind} ${facts.id} of ${facts.holder}: ${facts.evidence}`)

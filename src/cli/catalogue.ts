@@ -1,17 +1,17 @@
-/** Everything there is to command, by name; the verbs themselves are loaded when one of them is wanted. */
+/** Every command, by name. The verbs of a group are loaded only when one of them is needed. */
 import type { Verb } from './verb.ts'
 
 export interface Group {
   readonly name: string
   readonly summary: string
-  /** A noun with verbs, or one verb on its own. */
+  /** The verbs of a noun, or a single verb. */
   readonly load: () => Promise<readonly Verb[]>
   readonly isSingle?: true
   readonly isHidden?: true
-  /** Under which heading the help lists it. */
+  /** The heading under which the help lists it. */
   readonly section?: string
   readonly alias?: string
-  /** Stdout belongs to a program that it starts: whatever it says itself goes to stderr, its refusals too. */
+  /** Stdout belongs to the program it starts, so its own output goes to stderr, including refusals. */
   readonly leavesStdout?: true
 }
 
@@ -174,7 +174,7 @@ export const catalogue: readonly Group[] = [
     isSingle: true,
     load: async () => [(await import('./verbs/completion.ts')).completion],
   },
-  // As older tools spell them.
+  // Names that older tools use.
   {
     name: 'cleanup-locks',
     summary: 'the same as locks cleanup',

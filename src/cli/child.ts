@@ -1,7 +1,7 @@
 /**
- * The command that `run` runs, in a process group of its own where no terminal is shared with it. A guard stands by:
- * a small shell that hears when `run` itself is gone, killed without a chance to say so, and then stops the command,
- * whose lease is lost in the same moment.
+ * The command that `run` runs, in its own process group unless it shares our terminal. If `run` itself is killed with
+ * no chance to clean up, its lease is lost at once, so a guard stops the command: a small shell that notices when `run`
+ * is gone.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, constants, type Stats, statSync } from 'node:fs'
@@ -23,15 +23,15 @@ export interface ChildOptions {
   readonly args: readonly string[]
   readonly env: NodeJS.ProcessEnv
   readonly cwd: string
-  /** Between TERM and KILL. */
+  /** Time between TERM and KILL. */
   readonly graceMs: number
-  /** It shares our terminal, so it stays in our group: in a session of its own it would lose the terminal. */
+  /** It shares our terminal, so it stays in our process group: in its own session it would lose the terminal. */
   readonly sharesTerminal: boolean
 }
 
 /**
- * Reads first whom to stop, then whether all is well. The end of the pipe without a word means that `run` is gone.
- * It hears no signal itself, and sits in a session of its own: what ends `run` must not end it.
+ * First reads what to stop and the grace period, then waits for a word. If the pipe closes without one, `run` is gone.
+ * Ignores signals and runs in its own session: whatever ends `run` must not end the guard.
  */
 const guardScript = `trap '' INT TERM HUP QUIT TSTP
 read -r target && read -r grace || exit 0
@@ -43,7 +43,7 @@ while [ "$grace" -gt 0 ] && kill -s 0 -- "$target" 2>/dev/null; do
 done
 kill -s KILL -- "$target" 2>/dev/null`
 
-/** Becomes the command once it is let go; where `run` is gone before that, it ends without having done anything. */
+/** Waits for the go-ahead, then execs the command. If `run` dies before that, exits without running anything. */
 const heldBack = 'read -r go <&3 && exec 3<&- "$@"'
 
 const lookEveryMs = 50
@@ -59,7 +59,7 @@ export class Child {
     this.#options = options
     this.#guard = startGuard()
     const { command, args, env, cwd, sharesTerminal, graceMs } = options
-    // Held back until the guard knows whom to stop: a kill -9 in between would leave the command behind.
+    // Held back until the guard knows what to stop. Otherwise a kill -9 of `run` in between would orphan the command.
     const isHeldBack = this.#guard !== null && Object.keys(env).every(isKeptByShells)
     const [program, words] = isHeldBack
       ? ['/bin/sh', ['-c', heldBack, 'sh', command, ...args]]
@@ -78,18 +78,18 @@ export class Child {
     const { pid } = this.#process
     if (pid !== undefined) this.#guard?.stdin?.write(`${this.#target(pid)}\n${Math.ceil(graceMs / 1000)}\n`)
     const gate = this.#process.stdio[3] as Writable | null | undefined
-    // It may have been stopped before it was let go.
+    // It may have been killed before the go-ahead.
     gate?.on('error', () => {})
     gate?.end('go\n')
     this.ended = new Promise<Ending>((resolve, reject) => {
       this.#process.once('error', (cause: NodeJS.ErrnoException) => reject(notStarted(command, cause)))
       this.#process.once('exit', (code, signal) => resolve({ code, signal }))
     }).finally(() => this.#over())
-    // Waited for later; meanwhile a failure to start must not end the program.
+    // Awaited later. Until then, a failure to start must not crash us as an unhandled rejection.
     this.ended.catch(() => {})
   }
 
-  /** A negative number means the whole group. */
+  /** A negative number means the whole process group. */
   #target(pid: number): number {
     return this.#options.sharesTerminal ? pid : -pid
   }
@@ -111,12 +111,12 @@ export class Child {
       try {
         process.kill(target, signal)
       } catch {
-        // It has ended meanwhile.
+        // It has already ended.
       }
     }
   }
 
-  /** TERM, and after a while KILL; resolves when it has ended, and what is left of its group is killed. */
+  /** Sends TERM, then KILL after the grace period. Resolves once it has ended and the rest of its group is killed. */
   async stop(): Promise<void> {
     const killAt = systemEnvironment.monotonic() + this.#options.graceMs
     this.send('SIGTERM')
@@ -125,13 +125,13 @@ export class Child {
     await pause(systemEnvironment, this.#options.graceMs, ended.signal)
     this.send('SIGKILL')
     await over
-    // What it started has as long, and nobody tells of its end.
+    // Its descendants get the same grace period. Nothing signals their end, so poll.
     while (this.#hasGroup() && systemEnvironment.monotonic() < killAt)
       await pause(systemEnvironment, lookEveryMs)
     if (this.#hasGroup()) this.#send('SIGKILL')
   }
 
-  /** On a terminal its group is ours. */
+  /** Always false on a terminal, where its process group is ours. */
   #hasGroup(): boolean {
     const { pid } = this.#process
     if (pid === undefined || this.#options.sharesTerminal) return false
@@ -143,7 +143,7 @@ export class Child {
   }
 }
 
-/** Some shells pass on no variable whose name they could not write; then the command is started without one. */
+/** Some shells drop variables whose names are not valid identifiers. If there is one, no shell starts the command. */
 function isKeptByShells(name: string): boolean {
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)
 }
@@ -151,14 +151,14 @@ function isKeptByShells(name: string): boolean {
 function startGuard(): ChildProcess | null {
   if (process.platform === 'win32') return null
   const guard = spawn('/bin/sh', ['-c', guardScript], { stdio: ['pipe', 'ignore', 'ignore'], detached: true })
-  // Without it the command still runs; only a kill -9 of `run` would leave it behind.
+  // The command runs without a guard too; only a kill -9 of `run` would then orphan it.
   guard.on('error', () => {})
   guard.stdin?.on('error', () => {})
   guard.unref()
   return guard
 }
 
-/** What a shell says: 127 when there is no such command, 126 when it cannot be run. */
+/** Exits as a shell would: 127 when there is no such command, 126 when it cannot be run. */
 export class NotStartedError extends HoldfastError {
   override get exitCode(): number {
     return (this.cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT' ? 127 : 126
@@ -174,14 +174,14 @@ function notStarted(command: string, cause: NodeJS.ErrnoException): NotStartedEr
   })
 }
 
-/** What a shell would look for, before anything is claimed for it. */
+/** Looks the command up as a shell would, so that a typo is refused before anything is claimed. */
 export function assertStartable({ command, env, cwd }: Pick<ChildOptions, 'command' | 'env' | 'cwd'>): void {
   const isPath = command.includes('/')
   const folders = isPath ? [''] : (env.PATH ?? '').split(delimiter)
   const paths = folders.map((folder) => resolve(cwd, folder, command))
   const found = paths.filter((path) => statOf(path)?.isFile() === true)
   if (found.some(isExecutable)) return
-  // Along the path a folder of that name is passed over.
+  // In a search along PATH, a folder of that name is skipped.
   const isFolder = isPath && paths.some((path) => statOf(path)?.isDirectory() === true)
   const [code, why] = isFolder ? ['EISDIR', 'it is a folder'] : unfitness(found)
   throw notStarted(command, Object.assign(new Error(why), { code }))
@@ -195,7 +195,7 @@ function statOf(path: string): Stats | null {
   try {
     return statSync(path)
   } catch {
-    // Not there, or in a folder nobody may look into.
+    // It does not exist, or its folder is not accessible.
     return null
   }
 }
@@ -209,7 +209,7 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** As a shell tells it: the code, or 128 and the number of the signal. */
+/** As a shell reports it: the exit code, or 128 plus the number of the signal. */
 export function exitCodeOfEnding({ code, signal }: Ending): number {
   if (signal !== null) return 128 + osConstants.signals[signal]
   return code ?? 1

@@ -1,6 +1,6 @@
 /**
- * What may stand where the cursor is: `holdfast complete -- words…`, asked by the scripts of the shells at every tab.
- * Never an error, never a store that was not there; quick, and silent where nothing is known.
+ * Completions at the cursor: the shell scripts call `holdfast complete -- words…` at every tab. It is quick, never
+ * fails, never creates a store, and prints nothing when it knows nothing.
  */
 import { Command, Option } from 'commander'
 import { printable } from '../domain/text.ts'
@@ -18,11 +18,11 @@ export interface Candidate {
   readonly description: string
 }
 
-/** Answered instead of names: the shell knows files best. */
+/** Returned instead of names: the shell completes files best. */
 const files = ':files'
 const maxCandidates = 500
 
-/** The last word is the one at the cursor. Answers lines of `value<tab>description`, or `:files`. */
+/** The last word is the one at the cursor. Returns lines of `value<tab>description`, or `:files`. */
 export async function complete(words: readonly string[], io: Io): Promise<string[]> {
   try {
     const found = await candidatesFor(words, io)
@@ -31,7 +31,7 @@ export async function complete(words: readonly string[], io: Io): Promise<string
     const isMeant = ({ value }: Candidate) => value.startsWith(current)
     return found.filter(isMeant).slice(0, maxCandidates).map(lineOf)
   } catch {
-    // Somebody is typing: there is nobody to tell.
+    // The user is in the middle of typing, so there is nowhere to report an error.
     return []
   }
 }
@@ -81,14 +81,14 @@ function splitOnce(text: string, by: string): [string, string?] {
   return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** Where the words before the cursor lead. */
+/** What the words before the cursor mean so far. */
 interface Cursor {
   readonly group: Group | null
   readonly verbs: readonly Verb[]
   readonly verb: Verb | null
   readonly command: Command | null
   readonly positional: readonly string[]
-  /** Option, and its value where there is one. */
+  /** Options by name, each with its value if it has one. */
   readonly given: ReadonlyMap<string, string>
   /** The option whose value comes next. */
   readonly pending: Option | null
@@ -106,7 +106,7 @@ const nowhere: Cursor = {
   isBehindDashes: false,
 }
 
-/** Null: no command begins so. */
+/** Null when no command starts with these words. */
 async function walk(words: readonly string[]): Promise<Cursor | null> {
   let cursor: Cursor | null = nowhere
   for (const word of words) {
@@ -130,7 +130,7 @@ async function step(cursor: Cursor, word: string): Promise<Cursor | null> {
   return { ...at, positional: [...at.positional, word] }
 }
 
-/** An option that not every command has belongs to the verb that is meant when none is named. */
+/** An option that is not global belongs to the default verb when no verb is named. */
 async function ownerOf(cursor: Cursor, word: string): Promise<Cursor> {
   const [flag] = splitOnce(word, '=')
   return ofAll.some(({ long }) => long === flag) ? cursor : ((await meantVerb(cursor)) ?? cursor)
@@ -158,7 +158,7 @@ async function inGroup(cursor: Cursor, word: string): Promise<Cursor | null> {
   return group.isSingle && only ? withVerb(at, only) : at
 }
 
-/** A word that is no verb belongs to the verb that is meant when none is named. */
+/** A word that is not a verb belongs to the default verb. */
 async function inVerb(cursor: Cursor, word: string): Promise<Cursor | null> {
   const verb = cursor.verbs.find(({ name }) => name === word)
   if (verb) return withVerb(cursor, verb)
@@ -193,7 +193,7 @@ function fieldsAt({ verb }: Cursor) {
   return operation ? fieldsOf(operation) : null
 }
 
-/** The words an option may have, where these are few. */
+/** The values an option can take, if it is limited to a few. */
 function choicesOf(cursor: Cursor, option: Option): readonly string[] {
   const fields = fieldsAt(cursor)
   if (fields === null || cursor.verb === null) return []
@@ -210,7 +210,7 @@ function argumentAt(cursor: Cursor): { name: string; choices: readonly string[] 
   return { name: argument.name(), choices: field?.choices ?? argument.argChoices ?? [] }
 }
 
-/** What an argument or option holds, by its name and the noun it stands under. */
+/** What an argument or option contains, by its name and its noun. */
 const holds: Readonly<Record<string, LiveKind | 'files' | readonly string[]>> = {
   queue: 'queues',
   '--queue': 'queues',
@@ -258,7 +258,7 @@ async function valuesFor(name: string, choices: readonly string[], cursor: Curso
   return loadNames(held, cursor.positional[0] ?? null, io, globalsOf(cursor))
 }
 
-/** A choice with a blank is also known by a word without one. */
+/** A choice that contains a space can also be typed as one word. */
 function asWord(choice: string): string {
   return choice.includes(' ') ? choice.toLowerCase().replaceAll(' ', '-') : choice
 }

@@ -1,13 +1,12 @@
 /**
- * What a shell must know to complete `holdfast`: little. It asks `holdfast complete -- words…` and shows what comes
- * back. Words that were typed and names from the store are passed as they are, never evaluated, and quoted when they are
- * inserted (zsh and fish do so themselves); scripts of a library would evaluate them, and need more of bash than every
- * machine has.
+ * Shell completion scripts. They know little: they call `holdfast complete -- words…` and show what it prints. Typed
+ * words and names from the store are passed verbatim, never evaluated, and quoted when inserted (zsh and fish do that
+ * themselves). The scripts of a completion library would evaluate them, and need a newer bash than some machines have.
  */
 export const shells = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof shells)[number]
 
-// Bash 3.2 is still what macOS ships: no mapfile, no negative indexes, and compopt only where it is there.
+// macOS still ships bash 3.2: no mapfile, no negative indexes, and compopt only where it exists.
 const bash = `# Completion of holdfast for bash. In ~/.bashrc:
 #   eval "$(holdfast completion bash)"
 

@@ -1,4 +1,4 @@
-/** `config.toml` in `.holdfast/`: a small file of plain settings. What is wrong with it is said with its line. */
+/** `config.toml` in `.holdfast/`: a small file of plain settings. Errors in it are reported with their line. */
 import { nearestName } from '../domain/name.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
 import { readPlainFile } from './plain-file.ts'
@@ -15,7 +15,7 @@ export interface ConfigFile {
 
 const maxConfigBytes = 64 * 1024
 
-/** A file that is not there says nothing. */
+/** A missing file counts as one without settings. */
 export async function readConfig(path: string): Promise<ConfigFile> {
   const found = readPlainFile(path, maxConfigBytes)
   if (found !== null && 'refusal' in found) {
@@ -30,7 +30,7 @@ export async function readConfig(path: string): Promise<ConfigFile> {
 }
 
 async function parseConfig(path: string, text: string): Promise<ConfigFile['settings']> {
-  // The file that `init` makes says nothing yet, and most never do.
+  // The file that `init` writes has no settings yet, and most never get any: skip loading the parser.
   if (!text.split('\n').some(isSetting)) return {}
   const { parse } = await import('smol-toml')
   let found: Record<string, unknown>
@@ -58,7 +58,7 @@ function checked(path: string, found: Record<string, unknown>): ConfigFile['sett
   for (const [key, value] of Object.entries(found)) {
     const known = configKeys.find((each) => each === key)
     if (known === undefined) throw unknown(path, key)
-    // No path and no name has a NUL in it.
+    // No path or name can contain a NUL.
     if (typeof value !== 'string' || value.includes('\0')) {
       throw new InvalidError({
         what: `${path}: ${key} is not plain text`,
@@ -80,13 +80,13 @@ function unknown(path: string, key: string): InvalidError {
   })
 }
 
-/** `file, line 3`; the file alone where the line is not found. */
+/** `file, line 3`, or just the file if the line is not found. */
 export function lineOf({ path, text }: ConfigFile, key: ConfigKey): string {
   const index = text.split('\n').findIndex((line) => isLineOf(line, key))
   return index < 0 ? path : `${path}, line ${index + 1}`
 }
 
-/** The text with one setting changed, or added at its end; everything else stays as it is. */
+/** The text with one setting changed, or appended; everything else stays as it is. */
 export async function withSetting(config: ConfigFile, key: ConfigKey, value: string): Promise<string> {
   const lines = config.text.split('\n')
   const line = `${key} = ${JSON.stringify(value)}`
@@ -110,7 +110,7 @@ function isLineOf(line: string, key: ConfigKey): boolean {
   return words.startsWith(key) && words.slice(key.length).trimStart().startsWith('=')
 }
 
-/** What `init` writes: everything that can be set, with its default. */
+/** What `init` writes: every setting, commented out, with its default. */
 export const configText = `# Settings of this store. Options of a command and HOLDFAST_* variables come before them.
 
 # namespace = "default"         # everything in one namespace is invisible to the others

@@ -1,4 +1,4 @@
-/** Asks before something that cannot be taken back; on a terminal only. */
+/** Asks for confirmation before something that cannot be undone. Needs a terminal. */
 import { drawn } from './drawing.ts'
 
 export async function confirm(question: string): Promise<boolean> {

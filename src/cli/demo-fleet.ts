@@ -26,7 +26,7 @@ export class Fleet {
   }
 
   async start(): Promise<void> {
-    // Interrupted between two of them: nobody would end this one.
+    // Interrupted between two starts: nothing would stop this worker.
     if (this.#isStopped) throw new Error('the fleet was stopped')
     const name = `worker-${++this.#started}`
     const script = fileURLToPath(new URL('./demo-worker.js', import.meta.url))
@@ -39,7 +39,7 @@ export class Fleet {
     await ready
   }
 
-  /** A worker that has just begun an item. */
+  /** A worker that has just started an item. */
   async workingOne(): Promise<{ name: string; item: string }> {
     const [name, message] = await this.#message((_, each) => each.type === 'working')
     return { name, item: message.type === 'working' ? message.item : '' }

@@ -15,7 +15,7 @@ import { printText } from './print.ts'
 import type { Call } from './verb.ts'
 import type { View } from './view.ts'
 
-/** Items at hand at the beginning, and whenever a round begins: nobody may run out of work to be killed at. */
+/** Pending items at the start of the demo and of each round, so that there is always a busy worker to kill. */
 const itemsAtHand = 40
 const killCount = 5
 const workerCount = 4
@@ -37,7 +37,7 @@ export interface Findings {
 type Story = Pick<Call, 'io' | 'isJson' | 'view'>
 type Say = (text: Drawn) => void
 
-/** How it ended; what happens is told on the way. */
+/** Returns the result, and prints what happens along the way. */
 export function demo(story: Story): Promise<Findings & { readonly ok: boolean }> {
   return whileInterruptible((signal) => demoUntil(signal, story), 'what it had made was removed')
 }
@@ -77,9 +77,9 @@ async function tell(hf: Holdfast, fleet: Fleet, story: Story): Promise<Findings 
   return { ...findings, ok: isSound(findings) }
 }
 
-/** Whoever interrupts it wants it to end now, and nothing left behind. */
+/** On an interrupt, ends at once; the caller then cleans up. */
 async function unlessInterrupted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
-  // What it still meets after its store was closed is of no interest.
+  // Errors it runs into after its store is closed do not matter.
   work.catch(() => {})
   const interruption = new Promise<never>((_, reject) => {
     const stop = () => reject(signal.reason)
@@ -97,7 +97,7 @@ async function topUp(hf: Holdfast): Promise<void> {
     await queue.addMany(Array.from({ length: missing }, (_, number) => ({ payload: { number } })))
 }
 
-/** Kills a worker in the middle of an item and waits until another has claimed that item. */
+/** In each round, kills a worker in the middle of an item and waits until another has claimed that item. */
 async function killWorkers(hf: Holdfast, fleet: Fleet, say: Say, colors: View['colors']): Promise<number[]> {
   say(colors.bold(`1. kill -9 in the middle of an item, ${killCount} times`))
   const healMs: number[] = []
@@ -118,7 +118,7 @@ async function killWorkers(hf: Holdfast, fleet: Fleet, say: Say, colors: View['c
   return healMs
 }
 
-/** Stops a worker until its lease has lapsed and another finished its item; then lets it go on, too late. */
+/** Freezes a worker until its lease has lapsed and another has finished its item, then lets it continue, too late. */
 async function freezeWorker(hf: Holdfast, fleet: Fleet, say: Say, colors: View['colors']) {
   say(lines(['', colors.bold('2. freeze a worker (SIGSTOP) past its lease of 2 s, then let it go on')]))
   await topUp(hf)
@@ -176,7 +176,7 @@ async function untilAllDone(hf: Holdfast): Promise<void> {
   }
 }
 
-/** From the audit, not from what the workers say. */
+/** Counts from the audit trail, not from what the workers report. */
 async function check(
   hf: Holdfast,
   healMs: number[],

@@ -7,7 +7,7 @@ export { formatDuration }
 const pattern =
   /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?$/
 
-/** A bare number other than 0 is refused: of what? */
+/** Refuses a bare number other than 0, because it has no unit. */
 export function parseDuration(text: string): number {
   if (text === '0') return 0
   const parts = text === '' ? null : pattern.exec(text)
@@ -27,7 +27,7 @@ export function parseDuration(text: string): number {
 /** An ISO time, or a duration from now with a plus: `2026-11-16T08:00:00Z`, `+10m`. */
 export function parseTime(text: string, now: number): number {
   if (text.startsWith('+')) return now + parseDuration(text.slice(1))
-  // Without a zone it would mean another moment on another machine.
+  // Without a time zone it would mean a different time on a different machine.
   const isWhole = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(text)
   const time = isWhole && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN
   if (!Number.isNaN(time)) return time
@@ -38,7 +38,7 @@ export function parseTime(text: string, now: number): number {
   })
 }
 
-/** 30 February would become 2 March. */
+/** Rejects 30 February, which `Date.parse` would turn into 2 March. */
 function isDay(text: string): boolean {
   const time = Date.parse(text)
   return !Number.isNaN(time) && formatTime(time).startsWith(text)

@@ -1,7 +1,7 @@
-/** Exit codes of outcomes that are normal and yet not success; those of errors are in `errors.ts`. */
+/** Exit codes of outcomes that are normal but not success. Those of errors are in `errors.ts`. */
 import { errorCodes } from '../errors.ts'
 
-/** Nothing to do: for loops. */
+/** Nothing to do; for use in shell loops. */
 const nothingToDo = 6
 /** A check found more than its threshold. */
 export const aboveThreshold = 11
@@ -28,7 +28,7 @@ export function exitCodeOf(answer: unknown): number {
   return (typeof outcome === 'string' ? outcomeCodes[outcome] : undefined) ?? 0
 }
 
-/** For the reference, in order. */
+/** For the generated reference, in order. */
 export const exitCodes: readonly (readonly [code: number, meaning: string])[] = [
   [0, 'done, or nothing was wrong'],
   [1, 'unexpected, or not allowed'],

@@ -1,4 +1,4 @@
-/** Errors as people and machines read them: what happened, why, what to do next. */
+/** Errors for people and programs: what happened, why, and what to do next. */
 import { CommanderError } from 'commander'
 import { HoldfastError, InvalidError, isHoldfastError } from '../errors.ts'
 import { line, lines } from './drawing.ts'
@@ -6,7 +6,7 @@ import type { Io } from './io.ts'
 import { printJson, printTalk } from './print.ts'
 import type { View } from './view.ts'
 
-/** Anything thrown as an error of the family. `meant` is what a mistyped command or option is taken for. */
+/** Turns anything thrown into a HoldfastError. `meant` is the best guess at a mistyped command or option. */
 export function failureOf(error: unknown, meant: string | null = null): HoldfastError {
   if (isHoldfastError(error)) return error
   if (error instanceof CommanderError) return misuse(error, meant)
@@ -43,7 +43,7 @@ function misuse({ message, code }: CommanderError, meant: string | null): Invali
   })
 }
 
-/** Prints it and answers the exit code. */
+/** Prints the error and returns its exit code. */
 export function printFailure(error: HoldfastError, io: Io, isJson: boolean, view: View): number {
   if (isJson) {
     printJson(io, { error: { ...error.toJSON(), retryable: error.retryable } })
@@ -60,9 +60,9 @@ export function printFailure(error: HoldfastError, io: Io, isJson: boolean, view
   return error.exitCode
 }
 
-/** What lies behind it, where the error does not say so itself. */
+/** The underlying cause, if the error does not state it itself. */
 function whyOf({ cause, facts, code }: HoldfastError): string | null {
-  // A store that is busy says so better than its driver does.
+  // Our own message about a busy store is clearer than the driver's.
   if (code === 'INTERNAL' || code === 'BUSY') return null
   if (cause instanceof Error && cause.message !== '') return cause.message.split('\n')[0] ?? null
   const issues = facts.issues as readonly { path: string; message: string }[] | undefined

@@ -1,4 +1,4 @@
-/** What kind of thing a field of an operation's input is, so that a word of a command line can be read as one. */
+/** The kinds of fields in an operation's input, so that words of a command line can be parsed as them. */
 import * as z from 'zod'
 import type { AnyOperation } from '../operations/operation.ts'
 import type { Verb } from './verb.ts'
@@ -24,7 +24,7 @@ export interface Field {
   readonly description: string
 }
 
-/** Everything but the facts, which nobody can type. */
+/** Every field except the facts, which nobody can type. */
 export function fieldsOf({
   input,
   facts = [],
@@ -47,7 +47,7 @@ function fieldOf(name: string, schema: z.ZodType): Field {
   }
 }
 
-/** Wrappers say whether it may be left out or be null; what it is lies inside. */
+/** Strips the wrappers that say whether a field may be omitted or null; its kind is inside. */
 function unwrap(schema: z.ZodType): { inner: z.ZodType; isNullable: boolean; description: string } {
   let inner = schema
   let isNullable = false
@@ -82,14 +82,14 @@ function listOf(name: string, element: z.ZodType): Pick<Field, 'kind' | 'choices
   return { kind: kind === 'text' ? 'texts' : 'json', choices: [] }
 }
 
-/** One or several of the same are given like several. */
+/** A union of one and several of the same kind is treated as several. */
 function unionOf(name: string, options: readonly z.ZodType[]): Pick<Field, 'kind' | 'choices'> {
   const kinds = options.map((option) => kindOf(name, unwrap(option).inner))
   const several = kinds.find(({ kind }) => kind === 'texts' || kind === 'choices')
   return several ?? { kind: 'text', choices: [] }
 }
 
-/** Fields that hold several are given one at a time, by the name of one; `--agent` is who acts. */
+/** A field with several values is given one at a time, by its singular. `--agent` is taken: it names who acts. */
 const optionNames: Readonly<Record<string, string>> = {
   labels: 'label',
   paths: 'path',
@@ -100,12 +100,12 @@ const optionNames: Readonly<Record<string, string>> = {
   agent: 'holder',
 }
 
-/** `leaseMs` is `--lease`, `labels` is `--label`, again for each. */
+/** `leaseMs` becomes `--lease`; `labels` becomes `--label`, repeated for each. */
 export function optionName({ name }: Pick<Field, 'name'>): string {
   return kebab(optionNames[name] ?? name.replace(/Ms$/, ''))
 }
 
-/** As it stands in the help: `<queue>` by position, `--lease` as an option. */
+/** The name as the help shows it: `<queue>` for an argument, `--lease` for an option. */
 export function typedName(field: Pick<Field, 'name'>, isPositional: boolean): string {
   return isPositional ? `<${kebab(field.name.replace(/Ms$/, ''))}>` : `--${optionName(field)}`
 }
@@ -114,7 +114,7 @@ export function kebab(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 }
 
-/** What an operation takes and the verb neither fixes, hides nor takes by position. */
+/** The fields that the verb neither fixes, hides nor takes by position. */
 export function offeredFields(verb: Verb, fields: ReadonlyMap<string, Field>): Field[] {
   const taken = [...(verb.positional ?? []), ...(verb.hides ?? []), ...Object.keys(verb.fixed ?? {})]
   return [...fields.values()].filter(({ name }) => !taken.includes(name))

@@ -1,4 +1,4 @@
-/** Makes `.holdfast/`: ignored by git as a whole, with a file of settings that says nothing yet. */
+/** Creates `.holdfast/`, ignored by git as a whole, with a config file that sets nothing yet. */
 import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { serverScheme } from '../domain/store-url.ts'
@@ -7,7 +7,7 @@ import { fileModeIn } from '../host/access.ts'
 import { configText } from './config-file.ts'
 import { configName, type Home } from './location.ts'
 
-/** True when it was not there. Closed to others; what is made in it follows the folder. */
+/** Returns true if the folder is new. It is closed to other users, and files created in it follow its mode. */
 export function makeHome({ folder }: Pick<Home, 'folder'>): boolean {
   const isNew = !existsSync(folder)
   makeFolder(folder, 0o700)
@@ -17,20 +17,20 @@ export function makeHome({ folder }: Pick<Home, 'folder'>): boolean {
 }
 
 /**
- * Opens it to its group: what is made in it from then on belongs to that group and may be written by it, whatever the
- * umask of whoever makes it. What is there already is opened too, by its name and without following links.
+ * Opens the folder to its group. Files created in it from then on belong to that group and are group-writable, whatever
+ * the umask of their creator. Existing files are opened too, by name and without following links.
  */
 export function shareHome(folder: string): void {
   making(folder, () => chmodSync(folder, 0o2770))
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name)
     if (entry.isFile()) making(folder, () => chmodSync(path, 0o660))
-    // All who use the store ring its bells; the folder of tokens is its user's own.
+    // Every user of the store rings its bells, but the folder of tokens belongs to one user.
     else if (entry.isDirectory() && entry.name.endsWith('-bells')) shareHome(path)
   }
 }
 
-/** With its parents. By hand: where nothing can be created, as in /proc, Node's own `recursive` never returns. */
+/** Creates parents too. By hand: where nothing can be created, as in /proc, Node's `recursive` option never returns. */
 function makeFolder(folder: string, mode?: number): void {
   if (existsSync(folder) && statSync(folder).isDirectory()) return
   const above = dirname(folder)
@@ -38,7 +38,10 @@ function makeFolder(folder: string, mode?: number): void {
   making(folder, () => mkdirSync(folder, mode))
 }
 
-/** Another command may be making it at the same moment. What cannot be created is the user's to change: the place, or its permissions. */
+/**
+ * Another command may be creating it at the same time, so EEXIST is fine. Any other failure is for the user to fix: the
+ * location, or its permissions.
+ */
 function making(path: string, make: () => void): void {
   try {
     make()
@@ -58,17 +61,17 @@ function writeOnce(path: string, text: string): void {
   making(path, () => writeFileSync(path, text, { flag: 'wx', mode: fileModeIn(dirname(path)) }))
 }
 
-/** The file behind a store's URL; null for a store that is no file. */
+/** The file behind a store's URL; null for a store that is not a file. */
 export function storeFile(store: string): string | null {
   const path = store.startsWith('sqlite:') ? store.slice('sqlite:'.length) : store
   return path === ':memory:' || serverScheme(store) !== null ? null : path
 }
 
-/** The folder a store is made in; `.holdfast` itself is made whole. */
+/** Creates the folder for a new store. `.holdfast` itself also gets its other files; true if it is new. */
 export function makeFolderFor(store: string, home: Home): boolean {
   const file = storeFile(store)
   if (file === null) return false
-  // Through a link, our settings would end up in a folder that is none of ours.
+  // Through a symbolic link, our config file would end up in a folder that is not ours.
   const isLink = lstatSync(home.folder, { throwIfNoEntry: false })?.isSymbolicLink() === true
   if (dirname(file) === home.folder && !isLink) return makeHome(home)
   makeFolder(dirname(file))

@@ -1,10 +1,10 @@
-/** Refusals of an operation's input, in the words of the command line: `--lease` instead of `leaseMs`. */
+/** Errors in an operation's input, in terms of the command line: `--lease` instead of `leaseMs`. */
 import { InvalidError } from '../errors.ts'
 import type { AnyOperation } from '../operations/operation.ts'
 import { fieldsOf, typedName } from './field.ts'
 import type { Verb } from './verb.ts'
 
-/** The same error, naming what was typed; any other error as it is. */
+/** The same error, but naming what was typed; any other error unchanged. */
 export function asTyped(error: unknown, verb: Verb, operation: AnyOperation | null): unknown {
   if (!(error instanceof InvalidError) || operation === null) return error
   const { facts } = error

@@ -1,4 +1,4 @@
-/** Waits end in good order when somebody interrupts them, with the exit code a shell would give. */
+/** An interrupted wait shuts down cleanly, with the exit code that a shell would give. */
 import { constants } from 'node:os'
 import { HoldfastError } from '../errors.ts'
 
@@ -17,7 +17,10 @@ export class Interrupted extends HoldfastError {
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-/** The signal given to `run` fires at an interrupt; `run` should then reject with its reason. `next`: what is said then. */
+/**
+ * Aborts the signal given to `run` on an interrupt; `run` should then reject with its reason. `next` is the next step
+ * in that error.
+ */
 export async function whileInterruptible<Result>(
   run: (signal: AbortSignal) => Promise<Result>,
   next?: string,

@@ -1,4 +1,4 @@
-/** What a command line reads and writes: the process's own streams, or those of a test. */
+/** What a command reads and writes: the process's own streams, or those of a test. */
 import { closeSync, constants, openSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { decodeText } from '../domain/text.ts'
@@ -12,22 +12,22 @@ export interface Io {
   readonly stdin: NodeJS.ReadableStream
   readonly env: Readonly<Record<string, string | undefined>>
   readonly cwd: string
-  /** Somebody looks at stdout. */
+  /** Stdout is a terminal. */
   readonly isTerminal: boolean
-  /** Somebody looks at stderr. */
+  /** Stderr is a terminal. */
   readonly isTalkSeen: boolean
-  /** A terminal stands behind this process, wherever its streams lead: its children may ask there for a password. */
+  /** This process has a controlling terminal, wherever its streams lead. Its children may ask for a password there. */
   hasTerminal(): boolean
-  /** Somebody can answer a question. */
+  /** Someone is there to answer a question. */
   readonly canAsk: boolean
-  /** Width of the terminal; null where lines may be as long as they like. */
+  /** Width of the terminal; null if lines may have any length. */
   readonly columns: number | null
   /** The same for talk. */
   readonly talkColumns: number | null
-  /** Height of the terminal; null where as much as there is may be shown. */
+  /** Height of the terminal; null if there is no limit. */
   readonly rows: number | null
   readonly hasColors: boolean
-  /** Talk may be seen where the data is not, and the other way round. */
+  /** Separate, because stderr may be a terminal when stdout is not, and vice versa. */
   readonly hasTalkColors: boolean
 }
 
@@ -56,7 +56,7 @@ export interface Size {
   readonly rows: number
 }
 
-/** Some terminals do not know how large they are and say 0. */
+/** Some terminals do not know their size and report 0. */
 export function sizeOf({ columns, rows }: NodeJS.WriteStream): Size {
   return { columns: columns || 80, rows: rows || 24 }
 }
@@ -71,14 +71,14 @@ function hasControllingTerminal(): boolean {
   }
 }
 
-/** Off the terminal none; `NO_COLOR` and `FORCE_COLOR` decide where they are set. */
+/** No colours off a terminal, unless `NO_COLOR` or `FORCE_COLOR` decides. */
 function hasColors(env: Io['env'], isTerminal: boolean): boolean {
   if (env.NO_COLOR) return false
   if (env.FORCE_COLOR) return env.FORCE_COLOR !== '0'
   return isTerminal && env.TERM !== 'dumb'
 }
 
-/** Everything there is on stdin. */
+/** Reads stdin to its end. */
 export async function readStdin(io: Io): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of io.stdin) chunks.push(Buffer.from(chunk as Buffer | string))

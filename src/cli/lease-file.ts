@@ -1,7 +1,7 @@
 /**
- * Tokens of leases that commands were granted, so that `done` needs no token where `next` was run: one file a lease,
- * readable by its user only, beside the store. Files of their own, because many commands run at once and none may
- * lose what another writes.
+ * Keeps the tokens of leases granted to commands, so that `done` needs no token where `next` was run. One file per
+ * lease, beside the store, readable only by its user. Separate files, because many commands run at once and none may
+ * overwrite what another has written.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -34,12 +34,12 @@ export interface Leased {
   readonly name: string
 }
 
-/** No lease runs longer without a renewal, and a renewal makes its file new. */
+/** No lease runs longer than this without a renewal, and a renewal updates the file's modification time. */
 const keptMs = 48 * 60 * 60 * 1000
 const pruneAt = 50
-/** A completion is repeated soon or never. */
+/** A completion is retried soon or never. */
 const maxCompleted = 20
-/** Whatever else lies in the folder is not ours to remove. */
+/** Any other file in the folder is not ours to remove. */
 const isLeaseFile = /^(done-)?(item|lock)-[0-9a-f]{24}-\d+\.json(\.\d+)?$/
 const folderEnd = '-leases'
 const leaseFileBytes = 8192
@@ -53,7 +53,7 @@ export class LeaseFiles {
     this.#owner = `${owner.namespace}\n${owner.agent}`
   }
 
-  /** The latest token granted for this; tokens only grow. */
+  /** The latest token granted for this: the largest one, because tokens only grow. */
   find(leased: Leased): number | undefined {
     const tokens = this.#names().flatMap((file) => this.#tokenIn(file, leased) ?? [])
     return tokens.length === 0 ? undefined : Math.max(...tokens)
@@ -68,28 +68,28 @@ export class LeaseFiles {
     this.#prune(now)
   }
 
-  /** The lease goes on. */
+  /** Marks a renewed lease's file as current, so that it is not pruned. */
   touch(leased: Leased, token: number, now: number): void {
     if (this.#folder === null) return
     try {
       lutimesSync(join(this.#folder, this.#fileOf(leased, token)), now / 1000, now / 1000)
     } catch {
-      // It was given by hand and never kept here.
+      // The token was given by hand and never stored here.
     }
   }
 
-  /** The lease has ended, and with it what was granted before; but an agent may hold several slots of one lock. */
+  /** The lease has ended, and so have earlier ones; for a lock only this one, as an agent may hold several slots. */
   forget(leased: Leased, token: number): void {
     this.#remove(leased, (each) => (leased.kind === 'lock' ? each === token : each <= token))
   }
 
-  /** The lease ended with its item completed; its token is kept for a while, should that be repeated. */
+  /** The lease ended with its item completed. The token is kept for a while, in case the completion is retried. */
   complete(leased: Leased, token: number): void {
     this.forget(leased, token)
     try {
       this.#noteCompleted(leased, token)
     } catch {
-      // The folder is another user's, or cannot be written. The item is completed all the same.
+      // The folder belongs to another user or is not writable. The item is completed anyway.
     }
   }
 
@@ -101,7 +101,7 @@ export class LeaseFiles {
     writeWhole(join(this.#folder, `${completedPrefix}${this.#fileOf(leased, token)}`), text)
     const files = this.#names().filter((file) => file.startsWith(completedPrefix))
     if (files.length <= maxCompleted) return
-    // Tokens grow with the time at which they were granted.
+    // A token granted later is larger.
     const newestFirst = files.sort((left, right) => tokenOf(right) - tokenOf(left))
     for (const file of newestFirst.slice(maxCompleted)) rmSync(join(this.#folder, file), { force: true })
   }
@@ -138,13 +138,13 @@ export class LeaseFiles {
     return Number.isNaN(token) ? null : token
   }
 
-  /** Names of locks may hold what a file name may not. */
+  /** A digest, because lock names may contain characters that file names may not. */
   #markOf({ kind, name }: Leased): string {
     const digest = createHash('sha256').update(`${this.#owner}\n${kind}\n${name}`).digest('hex')
     return `${kind}-${digest.slice(0, 24)}`
   }
 
-  /** Only where many have gathered: a look at each takes longer than everything else here. */
+  /** Only when many files have piled up: checking each one takes longer than everything else here. */
   #prune(now: number): void {
     const names = this.#names()
     if (names.length < pruneAt) return
@@ -158,12 +158,12 @@ export class LeaseFiles {
 
 const completedPrefix = 'done-'
 
-/** NaN where the file is not whole: its command died while it wrote it. */
+/** NaN for an incomplete file, whose command died while writing it. */
 function tokenOf(file: string): number {
   return Number(/-(\d+)\.json$/.exec(file)?.[1])
 }
 
-/** Beside root's own files, those of a store's user stay that user's, as SQLite keeps its log. */
+/** When root creates the folder, it goes to the owner of the store, as SQLite does with its log. */
 function makeFolder(folder: string): void {
   const isNew = mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined
   if (!isNew || process.getuid?.() !== 0) return
@@ -171,7 +171,7 @@ function makeFolder(folder: string): void {
   if (store?.isFile()) chownSync(folder, store.uid, store.gid)
 }
 
-/** Whole or not at all, and never through a link that somebody has put there. */
+/** Writes atomically, and never through a link that someone has planted there. */
 function writeWhole(path: string, text: string): void {
   const fresh = `${path}.${process.pid}`
   rmSync(fresh, { force: true })
@@ -180,14 +180,14 @@ function writeWhole(path: string, text: string): void {
 }
 
 /**
- * The tokens go with a store that is copied: their files say what is leased, not where. What is there already is left
+ * Copies the tokens along with a store. The files say what is leased, not in which store. Existing files are left
  * alone, so this can be repeated.
  */
 export function copyLeaseFiles(from: string | null, to: string | null): void {
   if (from === null || to === null || !existsSync(from)) return
   makeFolder(to)
   for (const file of readdirSync(from)) {
-    // What was being written when its command died is of no use.
+    // A file left half-written by a command that died is useless.
     if (!isLeaseFile.test(file) || !file.endsWith('.json') || existsSync(join(to, file))) continue
     const found = readPlainFile(join(from, file), leaseFileBytes)
     if (found !== null && 'text' in found) writeWhole(join(to, file), found.text)
@@ -195,8 +195,8 @@ export function copyLeaseFiles(from: string | null, to: string | null): void {
 }
 
 /**
- * Beside the store; for a store that is no file, and where the folder beside it is not ours to use, where the user's
- * programs keep their state. `warn` hears of a folder that is none.
+ * Beside the store. If the store is not a file, or the folder beside it is not ours to use, in the user's state folder
+ * instead. `warn` is called when something that is not a folder is in the way.
  */
 export function leaseFolder(store: string, io: Io, warn: (what: string) => void = () => {}): string | null {
   if (store === 'sqlite::memory:' || store === ':memory:') return null
@@ -209,11 +209,11 @@ export function leaseFolder(store: string, io: Io, warn: (what: string) => void 
       warn(`${folder} is not used: it is not a folder; look at what it is, and remove it`)
     return stateFolderFor(file, io)
   }
-  // Without user and password: the next command may be given another one.
+  // Without user and password: the next command may use different ones.
   return stateFolderFor(store.replace(/\/\/[^/@]*@/, '//'), io)
 }
 
-/** Null for what is not there or out of reach. */
+/** Null if it does not exist or is not accessible. */
 function lookAt(path: string): Stats | null {
   try {
     return lstatSync(path)
@@ -222,7 +222,7 @@ function lookAt(path: string): Stats | null {
   }
 }
 
-/** The user's own; for root also that of the store's user, which only root could have opened to others. */
+/** The user's own folder; for root also that of the store's owner, which only root could have opened to others. */
 function isUsable(folder: Stats, store: string): boolean {
   if (!folder.isDirectory()) return false
   if (isOwn(folder)) return true
@@ -234,7 +234,7 @@ function canMakeIn(folder: string): boolean {
     accessSync(folder, constants.W_OK)
     return true
   } catch (error) {
-    // A store that is still to be made may have no folder yet.
+    // A store that does not exist yet may have no folder yet.
     return (error as NodeJS.ErrnoException).code === 'ENOENT'
   }
 }

@@ -1,4 +1,4 @@
-/** Names of what is in the store right now, for completions: read quickly, and from a store that is there. */
+/** Names of what is in the store right now, for completions. Reads are quick, and never create a store. */
 import { existsSync } from 'node:fs'
 import { isName } from '../domain/name.ts'
 import { taskQueue } from '../domain/task.ts'
@@ -21,11 +21,11 @@ export type LiveKind =
   | 'documents'
   | 'things'
 
-/** A shell that waits longer feels broken; a server that is out of reach takes longer than that to say so. */
+/** A shell that waits longer feels broken, and an unreachable server takes longer than that to fail. */
 const patienceMs = 1500
 const limit = 500
 
-/** `queue`: whose items are meant. */
+/** `queue`: the queue whose items are listed. */
 export async function loadNames(
   kind: LiveKind,
   queue: string | null,
@@ -39,7 +39,7 @@ export async function loadNames(
   const tooLate = pause(systemEnvironment, patienceMs, answered.signal).then((): Candidate[] => [])
   try {
     const found = await Promise.race([readNames(kind, queue, settings), tooLate])
-    // No operation makes any other name; a store that somebody else made may have one that a shell would run.
+    // No operation creates any other name, but a store made by someone else may contain one that a shell would execute.
     return found.filter(({ value }) => isName(value))
   } finally {
     answered.abort()
@@ -133,7 +133,7 @@ const readers: Readonly<Record<LiveKind, Reader>> = {
   },
 }
 
-/** By its key, which people type, and by its id, which programs print. */
+/** Offers the key, which people type, and the id, which programs print. */
 function byKeyAndId(id: string, key: string | null, description: string): Candidate[] {
   return [...(key === null ? [] : [{ value: key, description }]), { value: id, description }]
 }

@@ -1,18 +1,18 @@
-/** A screen that is drawn anew, as `top` does; left as it was found. */
+/** A full-screen view that redraws itself like `top`, and restores the terminal when it closes. */
 import { Drawing } from './drawing.ts'
 import { type Size, sizeOf } from './io.ts'
 
 const escapeKey = '\u001b'
 const sequence = `${escapeKey}[`
-/** Another screen, no cursor, and lines that are too long are cut instead of going on below. */
+/** Alternate screen, no cursor, and long lines are cut instead of wrapped. */
 const enter = `${sequence}?1049h${sequence}?25l${sequence}?7l`
 const interrupt = '\u0003'
 const leave = `${sequence}?7h${sequence}?25h${sequence}?1049l`
 
-/** What keys send that stand for no character: arrows, the keypad, and whatever is typed with Alt. */
+/** Escape sequences of keys that are not characters: arrows, the keypad, and anything typed with Alt. */
 const escapes = new RegExp(`${escapeKey}(?:\\[[0-?]*[ -/]*[@-~]|O.|.)`, 'gs')
 
-/** Several keys may come at once. In raw mode Ctrl-C is a key like any other. */
+/** Several keys may arrive at once. In raw mode, Ctrl-C is a key like any other. */
 function isEnough(keys: string): boolean {
   return keys.includes(interrupt) || /q/i.test(keys.replace(escapes, ''))
 }
@@ -33,21 +33,21 @@ export class LiveScreen {
     process.stdin.on('data', this.#onKey)
   }
 
-  /** Fires when somebody has seen enough. */
+  /** Fires when the user quits. */
   get closed(): AbortSignal {
     return this.#closing.signal
   }
 
-  /** Drawn anew, and made to fit, when the size of the terminal changes. */
+  /** Draws now, and again to fit whenever the size of the terminal changes. */
   draw(make: (size: Size) => Drawing): void {
     this.#make = make
     this.#redraw()
   }
 
-  /** Line by line over what was there: clearing everything first would flicker. */
+  /** Overwrites line by line: clearing the whole screen first would flicker. */
   #redraw(): void {
     const { columns, rows } = sizeOf(process.stdout)
-    // The last line stays empty: a line break there would push the first one out.
+    // The last line stays empty: a line break there would scroll the first line away.
     const lines = this.#make({ columns, rows: rows - 1 })
       .text.split('\n')
       .slice(0, rows - 1)

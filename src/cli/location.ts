@@ -1,10 +1,10 @@
 /**
- * Where the store of a folder lies: the nearest `.holdfast/` upward, as far as the user's home, a mount point or the
- * root; else that of the main work tree of the git repository, so that agents in separate work trees share one store;
- * else `.holdfast/` right here.
+ * Finds the store of a folder: the nearest `.holdfast/` upward, as far as the user's home, a mount point or the root;
+ * otherwise that of the git repository's main work tree, so that agents in separate work trees share one store;
+ * otherwise `.holdfast/` in the current folder.
  *
- * Whoever wrote a folder decides what is in it. So a `.holdfast` that is a link, belongs to a stranger or can be written
- * by everybody is never used: refused inside the own work tree, passed over above it.
+ * The author of a folder controls its contents. So a `.holdfast` that is a link, belongs to another user or is
+ * world-writable is never used: inside the user's work tree it is an error, above it is skipped.
  */
 import { lstatSync, realpathSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -16,18 +16,18 @@ export const folderName = '.holdfast'
 export const storeName = 'store.db'
 export const configName = 'config.toml'
 
-/** The longest path a system allows, with room; git's own files hold one each. */
+/** Room for more than the longest path that a system allows; each of the git files read here contains one path. */
 const gitFileBytes = 8192
 
 export interface Home {
-  /** The `.holdfast` folder, whether it is there or not. */
+  /** The `.holdfast` folder, whether or not it exists. */
   readonly folder: string
   readonly because: string
-  /** Folders found on the way that were not used, each with its reason. */
+  /** Folders found on the way but not used, each with the reason. */
   readonly passedOver: readonly string[]
 }
 
-/** `owners`: whose folders may be used; null where folders have no owners. */
+/** `owners`: the users whose folders may be used; null on systems where folders have no owners. */
 export function findHome(cwd: string, owners: ReadonlySet<number> | null): Home {
   const tree = upward(cwd).find((folder) => lstatSync(join(folder, '.git'), { throwIfNoEntry: false }))
   const passedOver: string[] = []
@@ -46,18 +46,18 @@ export function findHome(cwd: string, owners: ReadonlySet<number> | null): Home 
   return { folder, because, passedOver }
 }
 
-/** Where nothing is looked for. */
+/** The home in this folder, without a search. */
 export function homeHere(cwd: string): Home {
   return { folder: join(cwd, folderName), because: 'the current folder', passedOver: [] }
 }
 
-/** Throws for one that must not be used; it need not be there yet. */
+/** Throws if the folder must not be used. It need not exist yet. */
 export function assertUsableHome(folder: string, owners: ReadonlySet<number> | null): void {
   const found = look(folder, owners)
   if (found !== 'usable' && found !== 'absent') throw unusable(folder, found)
 }
 
-/** `usable`, `absent`, or why it is not used. */
+/** `usable`, `absent`, or the reason why it is not used. */
 function look(folder: string, owners: ReadonlySet<number> | null): string {
   const found = lstatSync(folder, { throwIfNoEntry: false })
   if (found?.isSymbolicLink()) return 'it is a symbolic link'
@@ -75,7 +75,7 @@ function unusable(folder: string, why: string): HoldfastError {
   })
 }
 
-/** The folder, then those above it, up to the home of the user, the end of its file system or the root. */
+/** The folder and those above it, up to the user's home, the top of its file system or the root. */
 function upward(from: string): string[] {
   const home = realPath(homedir())
   const folders = [resolve(from)]
@@ -103,23 +103,23 @@ export function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : `${folder}${sep}`)
 }
 
-/** Read off the files, without starting git; the tree itself unless it is a linked one. */
+/** Reads git's files instead of running git. Returns the tree itself unless it is a linked work tree. */
 function mainWorkTree(tree: string): string {
   const mark = join(tree, '.git')
   const [, link] = /^gitdir: (.+)$/m.exec(readLine(mark)) ?? []
   if (link === undefined) return tree
   const gitFolder = resolve(tree, link)
-  // A link is followed only if the repository knows this work tree: anybody can write a `.git` file.
+  // Follow the link only if the repository knows this work tree: anyone can write a `.git` file.
   const known = readLine(join(gitFolder, 'gitdir'))
   if (known === '' || realPath(resolve(gitFolder, known)) !== realPath(mark)) return tree
-  // A submodule's folder has no `commondir`: it is a work tree of its own.
+  // A submodule's folder has no `commondir`: it is a separate work tree.
   const common = resolve(gitFolder, readLine(join(gitFolder, 'commondir')) || '.')
-  // Nor does the folder itself decide whose it is: it must be in the repository's own list of work trees.
+  // Nor may the folder name its own repository: it must be in that repository's list of work trees.
   const isListed = realPath(dirname(gitFolder)) === realPath(join(common, 'worktrees'))
   return isListed && basename(common) === '.git' ? dirname(common) : tree
 }
 
-/** Empty for what is no plain file. */
+/** Empty if it is not a plain file. */
 function readLine(path: string): string {
   const found = readPlainFile(path, gitFileBytes)
   return found !== null && 'text' in found ? found.text.trim() : ''

@@ -1,10 +1,10 @@
-/** A name that is not known, and the nearest one that is. */
+/** Suggests the nearest known name for an unknown one. */
 import { nearestName } from '../domain/name.ts'
 import { taskQueue } from '../domain/task.ts'
 import { isHoldfastError, NotFoundError } from '../errors.ts'
 import type { CommandCall } from './call.ts'
 
-/** The same error, with the nearest name there is as its next step. */
+/** The same error, with the nearest existing name as its next step. */
 export async function withNearestName(error: unknown, call: CommandCall): Promise<unknown> {
   if (!isHoldfastError(error) || error.code !== 'NOT_FOUND') return error
   const { queue, ref, name } = error.facts as { queue?: string; ref?: string; name?: string }
@@ -19,7 +19,7 @@ export async function withNearestName(error: unknown, call: CommandCall): Promis
   })
 }
 
-/** Keys of a queue's items, names of queues, or whatever has a name. */
+/** Keys of a queue's items, names of queues, or names of any kind. */
 async function knownNames(
   call: CommandCall,
   { queue, ref }: { queue: string | undefined; ref: string | undefined },
@@ -30,7 +30,7 @@ async function knownNames(
     if (queue !== undefined) return queues
     return [...queues, ...(await lockNames(call)), ...(await keysOf(call, taskQueue))]
   } catch {
-    // It is about the first error; a second one would only hide it.
+    // A second error would only hide the first.
     return []
   }
 }

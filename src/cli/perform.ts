@@ -1,4 +1,4 @@
-/** Carries out one verb: reads its input, acts, remembers tokens, shows the answer, says how it ended. */
+/** Carries out one verb: reads its input, acts, stores tokens, shows the answer, returns the exit code. */
 import { readFileSync } from 'node:fs'
 import * as z from 'zod'
 import { errorCodes, InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
@@ -19,10 +19,10 @@ import { type Holding, holdingOf, whoHolds } from './token.ts'
 import { readJson, readValue, type Words } from './value.ts'
 import type { Input, Verb } from './verb.ts'
 
-/** The words of a command line, as commander sorted them. */
+/** The words of a command line, as parsed by commander. */
 export interface Given {
   readonly positional: readonly (string | readonly string[] | undefined)[]
-  /** By the names of fields and of the verb's own options. */
+  /** Keyed by the names of fields and of the verb's own options. */
   readonly options: Readonly<Record<string, Words | undefined>>
 }
 
@@ -51,7 +51,7 @@ async function performTyped(
   for (const note of settings.home.passedOver) printTalk(io, `warning  ${note}`)
   const words = await readInput(verb, operation, given, io)
   const input = verb.shape?.(words, given.options) ?? words
-  // Refused before anything is asked or opened, also where the verb does more than one thing.
+  // Refuse bad input before asking or opening anything, even if the verb does more than run this operation.
   if (operation) assertInput(operation, input)
   const call = new CommandCall({
     io,
@@ -72,14 +72,14 @@ async function performTyped(
   }
 }
 
-/** What is there must be right; what a verb adds itself, such as a token, may still be missing. */
+/** Checks only the fields that are present. Those the verb adds itself, such as a token, may still be missing. */
 function assertInput(operation: AnyOperation, input: Input): void {
   if (!(operation.input instanceof z.ZodObject)) return
   const given = Object.fromEntries(Object.keys(input).map((name) => [name, true])) as Record<string, true>
   parseInput({ name: operation.name, input: operation.input.pick(given as never) }, input)
 }
 
-/** Whoever claims heals first: it may be the only one who is awake. */
+/** A claim heals first, because no other process may be running to do it. */
 function wantsOf(verb: Verb, operation: AnyOperation | null): Pick<CallParts, 'mayMake' | 'heals' | 'lives'> {
   const heals = operation !== null && operation.effect !== 'read' && verb.grants !== undefined
   return { mayMake: verb.makesStore === true, heals, lives: verb.lives === true }
@@ -104,14 +104,17 @@ function exitOf(verb: Verb, answer: unknown): number {
   return verb.exit?.(answer) ?? exitCodeOf(answer)
 }
 
-/** Lost is only what somebody had: without a token it is another's, or this agent's under a grant it does not name. */
+/**
+ * Without a token, nothing can have been lost. If the lease is held, it is another agent's, or this agent's under a
+ * grant that the command did not name: throws HELD instead.
+ */
 async function assertLost(call: CommandCall, holding: Holding | null): Promise<void> {
   if (holding === null || holding.token !== undefined) return
   const held = await whoHolds(call, holding)
   if (held !== null) throw held
 }
 
-/** On a terminal somebody is asked; elsewhere nobody is, so somebody must have said yes. */
+/** Asks for confirmation on a terminal. Elsewhere nobody can answer, so `--yes` must have been given. */
 async function askFirst(verb: Verb, call: CommandCall): Promise<boolean> {
   if (!verb.asks || call.options.yes === true || call.input.dryRun === true) return false
   const question = await verb.asks(call)
@@ -149,7 +152,7 @@ function forget(call: CommandCall, holding: Holding | null): void {
   if (holding?.token !== undefined) call.leases.forget(holding, holding.token)
 }
 
-/** What was done is done: a file that cannot be written must not hide the answer, and the token in it. */
+/** The change is already committed, so a file that cannot be written must not hide the answer and its token. */
 function noting(call: CommandCall, note: () => void): void {
   try {
     note()
@@ -179,12 +182,12 @@ async function show(verb: Verb, call: CommandCall, answer: unknown): Promise<voi
   if (hint) call.say(hint)
 }
 
-/** One thing is told under its noun, whichever verb answers. */
+/** Every verb that returns one thing of a kind shows it under the same noun. */
 function named({ noun }: Verb, answer: unknown): unknown {
   return noun === undefined ? answer : { [noun]: answer }
 }
 
-/** A stream has said everything already: undefined. */
+/** Null for undefined, the answer of a stream that has already printed everything. */
 function asObject(answer: unknown): object | null {
   if (answer === undefined) return null
   const isObject = typeof answer === 'object' && answer !== null && !Array.isArray(answer)
@@ -206,7 +209,7 @@ async function readInput(verb: Verb, operation: AnyOperation | null, given: Give
       ? bodyValue(field, await readStdin(io))
       : readValue({ ...field, typed: typedName(field, true) }, severalOf(field, words), now)
   }
-  // What is hidden may have an option of the verb's own under its name.
+  // Only offered fields: an option of the verb itself may use the name of a hidden field.
   for (const field of offeredFields(verb, fields)) {
     const { name } = field
     const words = given.options[name]
@@ -222,7 +225,7 @@ async function readInput(verb: Verb, operation: AnyOperation | null, given: Give
   return input
 }
 
-/** A field that holds several and is not the last one takes them as one word, with commas. */
+/** A field with several values that is not the last argument takes them as one word, separated by commas. */
 function severalOf(field: Field, words: string | readonly string[]): Words {
   if (field.kind !== 'texts' || typeof words !== 'string') return words
   const several = words.split(',').map((word) => word.trim())

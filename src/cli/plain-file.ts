@@ -1,10 +1,10 @@
-/** Small text files that a stranger may have put there: a link, a device or a pipe in their place is never read. */
+/** Reads small text files that an untrusted user may have put there. Never reads a link, a device or a pipe. */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
-/** Null where there is no such file. */
+/** Null if there is no such file. */
 export type PlainFile = { readonly text: string } | { readonly refusal: string } | null
 
-/** The name itself must be a regular file; `maxBytes` bounds what is read, whatever the file system claims its size is. */
+/** The path itself must be a regular file. `maxBytes` limits what is read, whatever size the file system reports. */
 export function readPlainFile(path: string, maxBytes: number): PlainFile {
   const descriptor = openPlain(path)
   if (typeof descriptor !== 'number') return descriptor
@@ -22,7 +22,7 @@ export function readPlainFile(path: string, maxBytes: number): PlainFile {
 }
 
 function openPlain(path: string): number | PlainFile {
-  // Not through a link, and without waiting for somebody at the other end of a pipe.
+  // Follow no link, and do not block until someone opens the other end of a pipe.
   const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
   try {
     return openSync(path, flags)

@@ -1,4 +1,4 @@
-/** The only way to stdout and stderr for an answer: as a drawing for people, or as a line of JSON for programs. */
+/** The only way to print an answer: as a drawing for people, or as a line of JSON for programs. */
 import { jsonLine } from '../domain/text.ts'
 import { type Drawn, drawn } from './drawing.ts'
 import type { Io } from './io.ts'
@@ -19,7 +19,7 @@ export function printJson(io: Pick<Io, 'out'>, record: object): void {
   io.out(`${jsonLine({ schemaVersion, ...record })}\n`)
 }
 
-/** Where stdout belongs to somebody else. */
+/** For commands whose stdout belongs to another program. */
 export function printJsonTalk(io: Pick<Io, 'err'>, record: object): void {
   printJson({ out: io.err }, record)
 }

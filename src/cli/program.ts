@@ -1,4 +1,4 @@
-/** The command line as commander sees it, made from the catalogue of verbs and the table of operations. */
+/** The command line for commander, built from the catalogue of verbs and the table of operations. */
 import { type Argument, Command, CommanderError, Option } from 'commander'
 import { systemEnvironment } from '../host/system.ts'
 import type { AnyOperation } from '../operations/operation.ts'
@@ -15,7 +15,7 @@ import { viewFor } from './view.ts'
 
 export type { Io } from './io.ts'
 
-/** Runs one command line; answers its exit code. */
+/** Runs one command line and returns its exit code. */
 export async function main(args: readonly string[], io: Io, version: string): Promise<number> {
   if (args[0] === 'complete') return answerShell(args.slice(1), io)
   const outcome: Outcome = { code: 0, io }
@@ -24,11 +24,11 @@ export async function main(args: readonly string[], io: Io, version: string): Pr
     await program.parseAsync([...args], { from: 'user' })
     return outcome.code
   } catch (error) {
-    // Help and version are thrown too.
+    // Commander throws for help and version too.
     if (error instanceof CommanderError && error.exitCode === 0) return 0
     if (error instanceof CommanderError && error.code === 'commander.help') return failureOf(error).exitCode
     const { json } = program.opts<GlobalOptions>()
-    // What stands behind -- is another program's.
+    // Words after -- belong to another program.
     const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
     const isJson = json === true || own.includes('--json')
     const view = viewFor(io, systemEnvironment.now())
@@ -39,16 +39,16 @@ export async function main(args: readonly string[], io: Io, version: string): Pr
 
 interface Outcome {
   code: number
-  /** Where the command that was asked for may speak. */
+  /** Where the requested command may write. */
   io: Io
 }
 
-/** Data goes where talk goes, and looks as it does. */
+/** Sends data to stderr, with the width and colours of stderr. */
 function talkOnly(io: Io): Io {
   return { ...io, out: io.err, columns: io.talkColumns, hasColors: io.hasTalkColors }
 }
 
-/** What the scripts of the shells ask for; no command for people. */
+/** Called by the shell completion scripts, not by people. */
 async function answerShell(args: readonly string[], io: Io): Promise<number> {
   const { complete } = await import('./complete.ts')
   const { unquoted } = await import('../domain/shell-word.ts')
@@ -60,7 +60,7 @@ async function answerShell(args: readonly string[], io: Io): Promise<number> {
   return 0
 }
 
-/** Every command of the program; those of a noun are there once the noun is asked for. */
+/** Every command of the program. The verbs of a noun are added once that noun is used. */
 function makeProgram(args: readonly string[], io: Io, version: string, outcome: Outcome): Command {
   const program = new Command('holdfast')
     .description('Self-healing coordination for fleets of workers and AI coding agents.')
@@ -107,10 +107,10 @@ export const globalOptions: readonly (readonly [flags: string, description: stri
   ],
 ]
 
-/** Where nobody knows how wide lines may be. */
+/** Used when the width of the output is unknown. */
 const helpWidth = 100
 
-/** That a command has options goes without saying. */
+/** Leaves out `[options]`, since every command has some. */
 function termOf(command: Command): string {
   return [command.name(), ...command.registeredArguments.map(argumentTerm)].join(' ')
 }
@@ -123,8 +123,8 @@ function argumentTerm(argument: Argument): string {
 type Act = (verb: Verb, given: Given) => Promise<void>
 
 /**
- * The verbs of a noun. Where some are named among the words, only these get their arguments and options, which are
- * read off schemas that take longer to make than most commands to run.
+ * Adds the verbs of a noun. If the words name some of them, only those get arguments and options, because building the
+ * schemas these come from takes longer than most commands take to run.
  */
 export async function fillGroup(
   group: Group,
@@ -153,7 +153,7 @@ export function operationOf(verb: Verb): AnyOperation | null {
   throw new Error(`${verb.name} names ${verb.operation}, which is no operation`)
 }
 
-/** Arguments, options and help of one verb. */
+/** Adds the arguments, options and help of one verb. */
 function describeVerb(command: Command, verb: Verb, act: Act): void {
   const operation = operationOf(verb)
   command.description(verb.summary ?? operation?.summary ?? '')
@@ -202,7 +202,7 @@ function ownOptions(verb: Verb): NonNullable<Verb['options']> {
 function argumentOf(field: Field, { requires, body }: Verb, isLast: boolean): string {
   const several = field.kind === 'texts' && isLast ? '...' : ''
   const name = `${kebab(field.name.replace(/Ms$/, ''))}${several}`
-  // What may come from a file need not be typed; the operation asks for it where neither is given.
+  // A body may come from a file instead. If neither is given, the operation refuses the input.
   const isOptional = field.isOptional || field.name === body
   return isOptional && !requires?.includes(field.name) ? `[${name}]` : `<${name}>`
 }
@@ -236,7 +236,7 @@ function optionsFor(field: Field, { negatable, optional }: Verb): Option[] {
   return negation === undefined ? [option] : [option, new Option(`--no-${name}`, negation)]
 }
 
-/** The library counts in milliseconds; here everything has its unit. */
+/** Descriptions of the library speak of milliseconds; on the command line, every duration and time has its unit. */
 function inUnits({ kind, description }: Field): string {
   const isTimed = kind === 'duration' || kind === 'durations' || kind === 'time'
   return isTimed ? description.replace(/,? (?:in )?ms\b(?: since 1970)?/g, '') : description

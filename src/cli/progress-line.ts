@@ -1,4 +1,4 @@
-/** How far long work is, on one line that is drawn over and over; only where somebody looks at the talk. */
+/** Shows the progress of long work on one line that is redrawn in place. Only when stderr is a terminal. */
 import { systemEnvironment } from '../host/system.ts'
 import { drawn } from './drawing.ts'
 import type { Call } from './verb.ts'
@@ -6,7 +6,7 @@ import type { Call } from './verb.ts'
 export interface ProgressStep {
   readonly done: number
   readonly total: number
-  /** What is being done. */
+  /** The current activity. */
   readonly what: string
 }
 
@@ -35,7 +35,7 @@ export class ProgressLine {
     this.#isShown = true
   }
 
-  /** Before anything else is written. */
+  /** Call before anything else is written. */
   clear(): void {
     if (this.#isShown) this.#write('')
     this.#isShown = false

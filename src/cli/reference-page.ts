@@ -1,4 +1,4 @@
-/** docs/reference/cli.md, made from the commands themselves. */
+/** docs/reference/cli.md, generated from the commands themselves. */
 
 import { configKeys } from './config-file.ts'
 import { exitCodes } from './exit.ts'

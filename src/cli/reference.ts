@@ -10,9 +10,9 @@ export interface CommandFacts {
   readonly name: string
   readonly summary: string
   readonly help: string
-  /** The operation it is made from; null for a command of the command line's own. */
+  /** The operation behind it; null for a command that only the command line has. */
   readonly operation: string | null
-  /** Fields of the operation that it does not offer. */
+  /** Fields of the operation that the command does not offer. */
   readonly hides: readonly string[]
   readonly arguments: readonly {
     readonly name: string
@@ -29,7 +29,7 @@ export interface CommandFacts {
   }[]
 }
 
-/** Every command that is not hidden, in the order of the help. */
+/** Every command that is not hidden, in help order. */
 export async function listCommands(): Promise<CommandFacts[]> {
   const shown = catalogue.filter(({ isHidden }) => !isHidden)
   const groups = await Promise.all(shown.map(async (group) => factsOf(group, await group.load())))

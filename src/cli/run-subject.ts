@@ -1,4 +1,4 @@
-/** What `run` holds while its command runs: a lock, an item or a task; how it is told to the command, and given back. */
+/** What `run` holds for its command: a lock, an item or a task; how the command learns of it and how it is returned. */
 import type { EventKind } from '../domain/event.ts'
 import { taskQueue } from '../domain/task.ts'
 import { pause } from '../environment.ts'
@@ -10,7 +10,7 @@ import type { Lease } from '../runtime/lease/keeper.ts'
 import { waitIsOver } from '../runtime/waiting/claim-wait.ts'
 import type { Ending } from './child.ts'
 
-/** What became of what was held. `moved`: to a state that its workflow names and `run` does not know. */
+/** What happened to what was held. `moved`: to a state of its workflow that `run` does not know. */
 export type RunOutcome = 'done' | 'failed' | 'review' | 'moved' | 'released' | 'lost'
 
 export interface RunSubject {
@@ -19,9 +19,9 @@ export interface RunSubject {
   readonly token: number
   readonly lease: Lease
   readonly env: Readonly<Record<string, string>>
-  /** The command ended by itself, well or not. */
+  /** The command ended by itself, successfully or not. */
   finish(ending: Ending): Promise<RunOutcome>
-  /** The command was stopped, or never started: nobody's failure. */
+  /** The command was stopped or never started, which does not count as a failure. */
   giveBack(reason: string): Promise<RunOutcome>
 }
 
@@ -30,7 +30,7 @@ export interface NotHeld {
   readonly holder?: string | null
   readonly expiresAt?: number | null
   readonly reason?: string | null
-  /** Whom a task is offered to. */
+  /** The agent a task is offered to. */
   readonly to?: string | null
   /** What a task waits for, or until when. */
   readonly waitingFor?: readonly string[]
@@ -41,18 +41,18 @@ export interface RunRequest {
   readonly lock?: string
   readonly queue?: string
   readonly task?: string
-  /** The next task that fits. */
+  /** Claims the next suitable task. */
   readonly nextTask?: boolean
   readonly slots?: number
   readonly reason?: string
   readonly leaseMs?: number
   readonly waitMs: number
   readonly signal: AbortSignal
-  /** A task whose command ended well is handed to review instead of being done. */
+  /** A task whose command succeeds goes to review instead of done. */
   readonly review?: boolean
 }
 
-/** In bytes: one string of the environment holds at most 128 KiB on Linux. */
+/** In bytes. On Linux, one environment string holds at most 128 KiB. */
 const maxPayload = 100 * 1024
 
 export async function take(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
@@ -119,9 +119,9 @@ async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promis
 }
 
 /**
- * A command can end well or badly, and nothing in between: where the workflow has more steps than that, exit code 0
- * would complete nothing and the command would be run again and again. False when there is no such queue yet: it may be
- * made while we wait.
+ * A command either succeeds or fails, with nothing in between. In a workflow with more steps, exit code 0 would
+ * complete nothing, and the command would run again and again. Returns false if the queue does not exist yet: it may be
+ * created while we wait.
  */
 async function assertOneStep(
   hf: Holdfast,
@@ -169,7 +169,7 @@ async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject |
   }
 }
 
-/** Waits while others hold it, or work on what it waits for. */
+/** Waits while others hold the task or work on its blockers. */
 function claimTask(
   hf: Holdfast,
   ref: string,
@@ -191,12 +191,12 @@ function endingText({ code, signal }: Ending): string {
   return signal === null ? `the command ended with exit code ${code}` : `the command was ended by ${signal}`
 }
 
-/** In the last second of a lease that could not be renewed this is still in time. */
+/** Short enough to be in time even in the last second of a lease that could not be renewed. */
 const askingMs = 1_000
 
 /**
- * What the command itself did with what was held for it, under our own token; null when it did nothing, or when that
- * cannot be learned at once: then it must be stopped.
+ * What the command itself did, under our token, with what was held for it. Null if it did nothing, or if the store does
+ * not answer at once: then the command must be stopped.
  */
 export async function ownEnding(hf: Holdfast, { lease }: RunSubject): Promise<RunOutcome | null> {
   const { kind, id, token } = lease
@@ -222,7 +222,7 @@ function outcomeOf({ kind, state }: LeaseEnding): RunOutcome {
   return state === 'review' || state === 'done' ? state : 'moved'
 }
 
-/** A write that came too late is an outcome here, not a surprise. */
+/** Turns a write that came too late into an outcome: it is expected here. */
 export async function unlessLost(finishing: Promise<RunOutcome>): Promise<RunOutcome> {
   try {
     return await finishing

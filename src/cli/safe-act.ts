@@ -1,4 +1,4 @@
-/** An operation somebody may safely do, as the command line that does it. */
+/** Turns an operation that is safe to run into the command line that runs it. */
 import { quotedWord } from '../domain/shell-word.ts'
 import type { FleetExplanation } from '../operations/fleet/explain.ts'
 import { catalogue } from './catalogue.ts'
@@ -8,9 +8,9 @@ import type { Verb } from './verb.ts'
 
 type Act = FleetExplanation['can'][number]
 
-/** Null where no command does it. */
+/** Null if no command does it. */
 export async function commandFor({ operation, input }: Act): Promise<string | null> {
-  // Several verbs heal; this is the one for everything.
+  // Several verbs heal; this one heals everything.
   if (operation === 'recovery.run') return 'holdfast recover'
   for (const group of catalogue) {
     const verbs = await group.load()
@@ -21,7 +21,7 @@ export async function commandFor({ operation, input }: Act): Promise<string | nu
   return null
 }
 
-/** What is known, and a place for what only its user can say. */
+/** The known values, with placeholders such as `<reason>` for those that only the user can supply. */
 function words(verb: Verb, input: Act['input']): string[] {
   const fields = fieldsOf(operationOf(verb) as NonNullable<ReturnType<typeof operationOf>>)
   const positional = verb.positional ?? []

@@ -1,4 +1,4 @@
-/** What a command works on and under which name: options, then the environment, then `config.toml`, then defaults. */
+/** Which store a command uses, and as which agent: from options, then the environment, `config.toml` and defaults. */
 import { isAbsolute, join, resolve } from 'node:path'
 import { assertName } from '../domain/name.ts'
 import { serverScheme, withOwnCredentials } from '../domain/store-url.ts'
@@ -15,7 +15,7 @@ import { configName, findHome, type Home, homeHere, isWithin, storeName } from '
 import { faultOfLocation } from './store-location.ts'
 import { isTrusted } from './trust.ts'
 
-/** One setting and where it came from. */
+/** One setting and its origin. */
 export interface Setting<Value> {
   readonly value: Value
   readonly origin: string
@@ -23,11 +23,11 @@ export interface Setting<Value> {
 
 export interface Settings {
   readonly home: Home
-  /** Without settings where the store was named by an option or a variable. */
+  /** Empty if the store was named by an option or a variable. */
   readonly config: ConfigFile
-  /** The user has accepted the file as it is. */
+  /** The user has accepted the file in its current form. */
   readonly trusted: boolean
-  /** What is left out because nobody has accepted it. */
+  /** Settings left out because the user has not accepted them. */
   readonly forbidden: readonly Forbidden[]
   readonly store: Setting<string>
   readonly namespace: Setting<string>
@@ -36,7 +36,7 @@ export interface Settings {
   readonly busyTimeoutMs: Setting<number>
 }
 
-/** As commander read them. */
+/** As parsed by commander. */
 export interface GlobalOptions {
   readonly json?: boolean
   readonly store?: string
@@ -53,14 +53,14 @@ export const variables = {
   'busy-timeout': 'HOLDFAST_BUSY_TIMEOUT',
 } as const satisfies Record<ConfigKey, string>
 
-/** What a file may not say unless the user accepts it. */
+/** A setting that a file may not make unless the user accepts the file. */
 export interface Forbidden {
   readonly key: ConfigKey
   readonly where: string
   readonly why: string
 }
 
-/** Throws FORBIDDEN where a file that nobody accepted would decide something it must not. */
+/** Throws FORBIDDEN if a file that the user has not accepted makes a setting it may not make. */
 export async function readSettings(io: Io, options: GlobalOptions): Promise<Settings> {
   const settings = await inspectSettings(io, options)
   const [first] = settings.forbidden
@@ -68,7 +68,7 @@ export async function readSettings(io: Io, options: GlobalOptions): Promise<Sett
   return settings
 }
 
-/** The same for whoever looks at the file itself: what it must not say is left out and listed. */
+/** The same for commands that inspect the file itself: forbidden settings are left out and listed. */
 export async function inspectSettings(io: Io, options: GlobalOptions): Promise<Settings> {
   const given: Partial<Record<ConfigKey, string | undefined>> = options
   const asked = (name: ConfigKey): Setting<string> | null => {
@@ -78,7 +78,7 @@ export async function inspectSettings(io: Io, options: GlobalOptions): Promise<S
     return variable ? { value: variable, origin: variables[name] } : null
   }
   const explicit = asked('store')
-  // Whoever names a store wants nothing from the folders above.
+  // With a store named explicitly, the folders above have no say.
   const home = explicit ? homeHere(io.cwd) : findHome(io.cwd, trustedOwners(io.env))
   const config = explicit ? noConfig : await readConfig(join(home.folder, configName))
   const trusted = Object.keys(config.settings).length > 0 && isTrusted(config, io)
@@ -93,7 +93,7 @@ export async function inspectSettings(io: Io, options: GlobalOptions): Promise<S
     return { value: otherwise, origin }
   }
   const store = pick('store', join(home.folder, storeName), home.because)
-  // Longer than a program waits: fifty commands started at once all get their turn.
+  // Longer than the library's default, so that fifty commands started at once all get through.
   const busyTimeout = pick('busy-timeout', '30s')
   const understood = <Value>(key: ConfigKey, setting: Setting<string>, read: (text: string) => Value) => ({
     ...setting,
@@ -117,7 +117,7 @@ export async function inspectSettings(io: Io, options: GlobalOptions): Promise<S
   }
 }
 
-/** What cannot be read is named, with where it was found. */
+/** Adds to an error which setting cannot be read and where it was found. */
 function readFrom<Value>(where: string, key: ConfigKey, read: () => Value): Value {
   try {
     return read()
@@ -134,7 +134,7 @@ function readFrom<Value>(where: string, key: ConfigKey, read: () => Value): Valu
 
 const noConfig: ConfigFile = { path: '', text: '', settings: {} }
 
-/** Null when any folder may say so. */
+/** Null if any folder may make this setting. */
 function whyForbidden(key: ConfigKey, value: string, home: Home): string | null {
   switch (key) {
     case 'namespace':
@@ -151,13 +151,13 @@ function whyForbidden(key: ConfigKey, value: string, home: Home): string | null 
   }
 }
 
-/** The store that goes with a folder: a path means the same wherever the command is run. */
+/** The store that belongs to a folder. A path means the same wherever the command is run. */
 function placed(store: Setting<string>, config: string, home: Home): string {
-  // The password of a user is not for a server that a file names.
+  // The user's password must not go to a server that a file names.
   const value = store.origin === config ? withOwnCredentials(located(store.value, home.folder)) : store.value
   const file = storeFile(value)
-  // A file that was accepted may name any place. But links are no part of what was read and accepted: a place inside the
-  // folder must be inside it.
+  // An accepted file may name any path. But the user did not accept symbolic links, so a path that looks as if it were
+  // inside the folder must really be inside it.
   const isInside = file !== null && isWithin(file, home.folder)
   const fault = isInside ? faultOfLocation(file, home.folder) : null
   if (fault === null) return value
@@ -176,7 +176,7 @@ const ways: Readonly<Record<ConfigKey, string>> = {
   'busy-timeout': 'HOLDFAST_BUSY_TIMEOUT',
 }
 
-/** Refused instead of ignored: half a fleet would work on another store, or under other names, than its config says. */
+/** An error: ignored, it would leave half a fleet on another store, or under other names, than its config says. */
 export function refusal({ key, where, why }: Forbidden, config: ConfigFile): HoldfastError {
   return new HoldfastError('FORBIDDEN', {
     what: `${where}: "${key}" is not accepted from a folder: ${why}`,
@@ -185,14 +185,14 @@ export function refusal({ key, where, why }: Forbidden, config: ConfigFile): Hol
   })
 }
 
-/** What a user names: made absolute, `jobs/` would be a file called `jobs`. */
+/** For stores that a user names. Checked before it is made absolute, which would turn `jobs/` into a file `jobs`. */
 export function locatedFile(store: string, from: string): string {
   const file = storeFile(store)
   if (file !== null) assertFilePath(file)
   return located(store, from)
 }
 
-/** A path made absolute; a URL as it is. */
+/** Makes a path absolute; leaves a URL unchanged. */
 export function located(store: string, from: string): string {
   if (serverScheme(store) !== null) return store
   if (!store.startsWith('sqlite:')) return resolve(from, store)

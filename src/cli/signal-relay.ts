@@ -1,6 +1,6 @@
 /**
- * Signals that reach `run`: as long as it waits they end the wait, later they belong to its command. Heard from the
- * first moment to the last, because one that comes in between would end `run` and leave its command behind.
+ * Handles the signals sent to `run`. While it waits, they end the wait; afterwards they are passed to its command. The
+ * handlers are installed for the whole time, because a signal in a gap would end `run` and orphan its command.
  */
 import { constants } from 'node:os'
 import type { Ending } from './child.ts'
@@ -9,8 +9,8 @@ import { Witness } from './witness.ts'
 
 const stopping = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
 /**
- * Whatever else can be heard and would end `run`; USR1 would open Node's debugger instead. Not those that tell of a
- * fault in the process itself.
+ * The other signals that can be caught and would end `run` (USR1 would start Node's debugger instead), except those
+ * that report a fault in the process itself.
  */
 const others = [
   'SIGUSR1',
@@ -24,17 +24,20 @@ const others = [
   'SIGXCPU',
   'SIGWINCH',
 ] as const
-/** A terminal stops everybody in the foreground by itself. Off it the command would go on while nobody renews. */
+/**
+ * A terminal stops the whole foreground group by itself. Without one, the command would keep running while nothing
+ * renews its lease.
+ */
 const pausing = ['SIGTSTP', 'SIGCONT'] as const
 type Stopping = (typeof stopping)[number]
 type Pausing = (typeof pausing)[number]
 type Passed = Stopping | (typeof others)[number]
 type Heard = Passed | Pausing
-/** In a group without a shell that could let it go on, TSTP would not be heard. */
+/** STOP instead of TSTP, which has no effect in a process group without a shell that could resume it. */
 type Sent = Passed | 'SIGSTOP' | 'SIGCONT'
 
 export class SignalRelay {
-  /** Somebody wants the command to end; how it ends then is nobody's failure. */
+  /** Someone asked the command to end, so its exit is not a failure, whatever the code. */
   #wasStopped = false
   readonly #passed = new Set<NodeJS.Signals>()
   readonly #interrupted = new AbortController()
@@ -53,17 +56,17 @@ export class SignalRelay {
     for (const { signal, hear } of this.#listeners) process.on(signal, hear)
   }
 
-  /** Fires when a signal comes before there is a command. */
+  /** Fires when a signal arrives before there is a command. */
   get interrupted(): AbortSignal {
     return this.#interrupted.signal
   }
 
-  /** Whether the command ended because somebody wanted it to, well or not. */
+  /** Whether the command ended because it was asked to, successfully or not. */
   hasStopped({ signal }: Ending): boolean {
     return this.#wasStopped || (signal !== null && this.#passed.has(signal))
   }
 
-  /** Before the command is started: what is typed as soon as that runs must have a witness. */
+  /** Call before the command starts: the witness must be there for keys typed as soon as the command runs. */
   expectCommand(): void {
     if (this.#sharesTerminal) this.#witness = new Witness()
   }
@@ -84,7 +87,7 @@ export class SignalRelay {
     else if (stops) this.#interrupted.abort(new Interrupted(signal))
   }
 
-  /** What a terminal sends to everybody in the foreground has reached the command by itself. */
+  /** Skips what the terminal sent to the whole foreground group: the command has already received it. */
   async #pass(signal: Passed): Promise<void> {
     if (this.#sharesTerminal && signal === 'SIGWINCH') return
     if (signal === 'SIGINT' || signal === 'SIGQUIT') {
@@ -94,7 +97,7 @@ export class SignalRelay {
     this.#send?.(signal)
   }
 
-  /** The command first: once we are stopped, we cannot. */
+  /** Stops the command first: once we are stopped, we no longer can. */
   #pauseOrGoOn(signal: Pausing): void {
     this.#send?.(signal === 'SIGCONT' ? signal : 'SIGSTOP')
     if (signal === 'SIGTSTP') process.kill(process.pid, 'SIGSTOP')

@@ -1,4 +1,4 @@
-/** A store that a found folder brings along must lie inside that folder itself, whatever links it contains. */
+/** A store named by a folder's own config must be inside that folder, whatever links the folder contains. */
 import { lstatSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isWithin } from './location.ts'
@@ -6,7 +6,7 @@ import { isWithin } from './location.ts'
 /** What SQLite keeps beside a store. */
 const besideStore = ['', '-wal', '-shm', '-journal']
 
-/** Why a store file does not serve there; null when it does. `folder` itself was looked at before. */
+/** Why a store file may not be used there; null if it may. The caller has already checked `folder` itself. */
 export function faultOfLocation(file: string, folder: string): string | null {
   if (file === folder || !isWithin(file, folder)) return `it lies outside ${folder}`
   for (let above = dirname(file); above !== folder; above = dirname(above))

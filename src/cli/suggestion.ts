@@ -1,8 +1,8 @@
-/** What somebody may have meant by a command or an option that is not there. */
+/** Guesses what was meant by an unknown command or option. */
 import type { Command, CommanderError } from 'commander'
 import { nearestName } from '../domain/name.ts'
 
-/** Other tools call the same thing by another of these words. */
+/** Groups of words that other tools use for the same thing. */
 const sameWords: readonly (readonly string[])[] = [
   ['show', 'get', 'view', 'status', 'describe', 'info'],
   ['list', 'ls'],
@@ -17,7 +17,7 @@ const sameWords: readonly (readonly string[])[] = [
   ['follow', 'tail'],
 ]
 
-/** The nearest that is there, as it would be typed; null when nothing is near. */
+/** The nearest existing command or option, as it would be typed; null if nothing is close. */
 export function suggestionFor(
   { code, message }: CommanderError,
   program: Command,
@@ -43,7 +43,7 @@ function synonymOf(word: string, known: readonly string[]): string | null {
   return words.find((each) => known.includes(each)) ?? null
 }
 
-/** The command that the words name, as far as they do. */
+/** The deepest command that the words name. */
 function commandIn(program: Command, args: readonly string[]): Command {
   let command = program
   for (const word of args) {

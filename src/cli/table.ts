@@ -1,15 +1,15 @@
 /**
- * Rows of text in columns, aligned by what a terminal shows. By hand, because drawing with a package took a tenth of
- * the time of a whole command (docs/adr/0011).
+ * Rows of text in columns, aligned by their width on a terminal. Written by hand, because a package took a tenth of the
+ * time of a whole command (docs/adr/0011).
  */
 
 const gap = '  '
-/** Narrower than this, a column tells nothing any more. */
+/** A narrower column says nothing useful. */
 const columnMin = 8
 
 /**
- * Where lines may only be so long, the widest column gives way, so that a row stays a line. The first comes last: it
- * names the row, and half an id serves nobody.
+ * If lines have a maximum length, the widest column shrinks so that a row stays on one line. The first column shrinks
+ * last: it names the row, and half an id is useless.
  */
 export function tableLines(rows: readonly (readonly string[])[], maxLine: number | null): string[] {
   const count = Math.max(...rows.map((row) => row.length))
@@ -39,7 +39,7 @@ function shrink(widths: readonly number[], maxLine: number): number[] {
   return rooms
 }
 
-/** Exactly so wide: filled up, or cut and marked. */
+/** Pads the text to exactly this width, or cuts it and marks the cut. */
 function fitted(text: string, room: number): string {
   const width = textWidth(text)
   if (width <= room) return text + ' '.repeat(room - width)
@@ -57,16 +57,16 @@ function fitted(text: string, room: number): string {
 const plain = /^[ -~]*$/
 
 function textWidth(text: string): number {
-  // Nearly everything is.
+  // Fast path: nearly all text is plain ASCII.
   if (plain.test(text)) return text.length
   let width = 0
   for (const character of text) width += characterWidth(character)
   return width
 }
 
-/** Marks that stand on the character before them, and invisible ones. */
+/** Combining marks, and invisible characters. */
 const noWidth = /^[\p{Mn}\p{Me}\p{Cf}]$/u
-/** Of East Asia, and pictures. */
+/** East Asian characters, and emoji. */
 const doubleWidth =
   /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}\p{Emoji_Presentation}]$/u
 

@@ -1,4 +1,4 @@
-/** Which lease a command acts under, and its token: from `--token`, `HOLDFAST_TOKEN`, or the file of the lease. */
+/** The lease a command acts under, and its token: from `--token`, `HOLDFAST_TOKEN` or the lease file. */
 
 import { processingLockName } from '../domain/queue.ts'
 import { withoutCredentials } from '../domain/store-url.ts'
@@ -15,7 +15,7 @@ export interface Holding extends Leased {
 
 type Text = string | undefined
 
-/** The lease meant by the verb's input; null where it needs none. */
+/** The lease that the verb's input refers to; null if the verb needs none. */
 export async function holdingOf(verb: Verb, call: CommandCall): Promise<Holding | null> {
   if (verb.holds === undefined) return null
   const { token } = call.input
@@ -23,7 +23,7 @@ export async function holdingOf(verb: Verb, call: CommandCall): Promise<Holding 
   const direct = await leasedBy(verb.holds, call, false)
   const granted = exportedToken(call, direct.kind, [direct.name]) ?? call.leases.find(direct)
   if (granted !== undefined || direct.kind === 'lock') return { ...direct, token: granted }
-  // The file is kept under the id; a key is looked up first.
+  // Lease files are stored by id, so a key has to be looked up first.
   const leased = await leasedBy(verb.holds, call, true)
   const known = exportedToken(call, leased.kind, [direct.name, leased.name]) ?? call.leases.find(leased)
   return { ...leased, token: known ?? (verb.completes ? call.leases.findCompleted(leased) : undefined) }
@@ -65,8 +65,8 @@ async function lockOf(call: CommandCall, run: string): Promise<string> {
 }
 
 /**
- * Whoever names no token, and is known to have none, has not lost the lease: somebody holds it, perhaps this very
- * agent, elsewhere. Null when nobody does.
+ * A caller that gives no token, and for whom none is stored, has not lost the lease. Someone else holds it, or this
+ * agent does elsewhere. Null if nobody holds it.
  */
 export async function whoHolds(call: CommandCall, { kind, name }: Leased): Promise<HeldError | null> {
   const lease = kind === 'lock' ? await lockLease(call, name) : await itemLease(call, name)
@@ -93,7 +93,7 @@ async function itemLease(call: CommandCall, id: string): Promise<Held | null> {
   return item?.phase === 'held' ? item.lease : null
 }
 
-/** What `run` exported is for one lease; for another it would only be refused, and mislead. */
+/** The token that `run` exported belongs to one lease. For another it would be refused, with a misleading error. */
 function exportedToken(
   call: CommandCall,
   kind: Leased['kind'],
@@ -108,7 +108,7 @@ function exportedToken(
   })
 }
 
-/** Names are used again: in other stores and namespaces, by locks and by items; keys in other queues. */
+/** A name alone is not enough: stores, namespaces, locks and items may share names, and queues may share keys. */
 function isMeant(
   { io, settings, input }: CommandCall,
   kind: Leased['kind'],
@@ -116,7 +116,7 @@ function isMeant(
 ): boolean {
   const { HOLDFAST_ID: id = '', HOLDFAST_KEY: key, HOLDFAST_KIND: givenKind, HOLDFAST_QUEUE: queue } = io.env
   const { HOLDFAST_URL: store, HOLDFAST_NAMESPACE: namespace } = io.env
-  // `run` may have left the password out.
+  // `run` may have removed the password.
   if (store && withoutCredentials(located(store, io.cwd)) !== withoutCredentials(settings.store.value))
     return false
   if (namespace && namespace !== settings.namespace.value) return false

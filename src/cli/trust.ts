@@ -1,6 +1,6 @@
 /**
- * Which `config.toml` files the user has accepted, each as it was at that time. A file that was found in a folder belongs
- * to whoever wrote that folder, so by itself it may not point commands at a server, another path or another name.
+ * Which `config.toml` files the user has accepted, each with its contents at that time. A file found in a folder is
+ * controlled by the folder's author, so on its own it may not point commands at a server, another path or another name.
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ export function isTrusted(config: Accepted, io: Pick<Io, 'env'>): boolean {
   return found !== null && 'text' in found && found.text === recordText(config)
 }
 
-/** Takes the place of what was accepted before. */
+/** Replaces what was accepted before. */
 export function trust(config: Accepted, io: Pick<Io, 'env'>): void {
   const record = recordOf(config, io)
   mkdirSync(folderOf(io), { recursive: true, mode: 0o700 })

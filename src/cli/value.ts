@@ -1,4 +1,4 @@
-/** Words of a command line as values of an operation's input. */
+/** Parses words of a command line into values of an operation's input. */
 import { JsonFault } from '../domain/json.ts'
 import { parseJsonText } from '../domain/json-text.ts'
 import { nearestName } from '../domain/name.ts'
@@ -6,10 +6,10 @@ import { InvalidError } from '../errors.ts'
 import { parseDuration, parseTime } from './duration.ts'
 import type { Field } from './field.ts'
 
-/** Given once, or as often as the option was. */
+/** One value, or one per occurrence of the option. */
 export type Words = string | boolean | readonly string[]
 
-/** A field, and how its word was given, for refusals. */
+/** A field and its name as typed, for error messages. */
 export interface Typed extends Field {
   readonly typed: string
 }
@@ -70,7 +70,7 @@ function readChoice(field: Typed, word: string): string {
   )
 }
 
-/** JSON, or plain text taken as a string: `holdfast queue add q hello` needs no quotes within quotes. */
+/** Parses JSON; plain text becomes a string, so that `holdfast queue add q hello` needs no quotes within quotes. */
 export function readJson(name: string, text: string): unknown {
   try {
     return parseJsonText(text)
@@ -86,7 +86,7 @@ export function readJson(name: string, text: string): unknown {
   }
 }
 
-/** A number that could not be kept as it was typed. */
+/** The error for a number that cannot be stored exactly as typed. */
 export function lossy(name: string, { path, message, next }: JsonFault): InvalidError {
   return new InvalidError({ what: `${[name, ...path].join('.')}: ${message}`, next, facts: { field: name } })
 }

@@ -1,6 +1,6 @@
 /**
- * A verb of the command line: one row that names an operation, says which of its fields are given by position, and
- * how its answer is shown. Everything else (options, bounds, help) comes from the operation's schema.
+ * A verb of the command line: one row that names an operation, lists the fields given by position, and says how to show
+ * the answer. Everything else (options, bounds, help) comes from the operation's schema.
  */
 import type { Holdfast } from '../handle/holdfast.ts'
 import type { InputOf, OperationName, ResultOf } from '../operations/table.ts'
@@ -10,13 +10,13 @@ import type { Leased, LeaseFiles } from './lease-file.ts'
 import type { Settings } from './settings.ts'
 import type { View } from './view.ts'
 
-/** An option of the command line itself, which no operation knows. */
+/** An option of the command line only, unknown to operations. */
 export interface OwnOption {
-  /** As commander takes it: `--wait [duration]`. */
+  /** In commander's syntax: `--wait [duration]`. */
   readonly flags: string
   readonly description: string
   readonly isRequired?: true
-  /** Given several times, it is a list. */
+  /** May be repeated; its value is then a list. */
   readonly isRepeatable?: true
 }
 
@@ -25,65 +25,65 @@ export type Input = Readonly<Record<string, unknown>>
 export interface Verb<Name extends OperationName = OperationName, Answer = unknown> {
   readonly name: string
   readonly operation?: Name
-  /** Where it is not the operation's own. */
+  /** Overrides the operation's summary. */
   readonly summary?: string
-  /** Under which heading the help of its noun lists it. */
+  /** The heading under which the noun's help lists it. */
   readonly section?: string
-  /** Longer help: what the summary leaves open, and an example. */
+  /** Longer help: what the summary leaves out, and an example. */
   readonly help?: string
-  /** Fields given by position, in order; a field that holds several takes the rest. */
+  /** Fields given by position, in order. A field with several values takes all remaining words. */
   readonly positional?: readonly string[]
-  /** Fields that may be left out although the operation needs them: the verb finds them out. */
+  /** Fields that may be omitted although the operation requires them, because the verb works them out. */
   readonly optional?: readonly string[]
-  /** Of these, those that must be given although the operation can do without. */
+  /** Positional fields that must be given although the operation does not require them. */
   readonly requires?: readonly string[]
-  /** Arguments of a verb without an operation, as commander takes them: `<file>`. */
+  /** Arguments of a verb without an operation, in commander's syntax: `<file>`. */
   readonly arguments?: readonly (readonly [name: string, description: string])[]
-  /** Input the verb fixes itself. */
+  /** Input that the verb sets itself. */
   readonly fixed?: Input
   /** Fields that are not offered. */
   readonly hides?: readonly string[]
-  /** Fields for which none, or no, is an answer of its own: what `--no-…` then says. */
+  /** Fields for which "none" or "no" is a value of its own, each with the help text of its `--no-…` option. */
   readonly negatable?: Readonly<Record<string, string>>
   readonly options?: readonly OwnOption[]
   /** The field that may come from a file or from stdin (`-`). */
   readonly body?: string
-  /** What its token is for: taken from `--token`, `HOLDFAST_TOKEN` or the file of the lease. */
+  /** What the token is for. It comes from `--token`, `HOLDFAST_TOKEN` or the lease file. */
   readonly holds?: 'item' | 'task' | 'lock' | 'queueLock' | 'run'
-  /** Something lost for good for others: asks on a terminal, needs `--yes` elsewhere. */
+  /** For verbs by which others lose something for good: asks on a terminal, requires `--yes` elsewhere. */
   readonly asks?: (call: Call<Name>) => Promise<string | null>
   readonly isHidden?: true
-  /** It looks at `config.toml` itself, so what is wrong with that file does not keep it from running. */
+  /** It inspects `config.toml` itself, so it runs even if something is wrong with that file. */
   readonly inspects?: true
-  /** Meant when the noun stands alone. */
+  /** Used when the noun is given without a verb. */
   readonly isDefault?: true
-  /** The store is made where there is none; others are refused. */
+  /** Creates a missing store. Verbs without this fail instead. */
   readonly makesStore?: true
-  /** Its process stands behind what it claims, renews it, and heals meanwhile. */
+  /** Its process itself holds what it claims, renews it, and heals in the meantime. */
   readonly lives?: true
-  /** Leases that came with the answer. */
+  /** Leases granted by the answer. */
   readonly grants?: (answer: Answer, call: Call<Name>) => readonly (Leased & { readonly token: number })[]
-  /** It completes an item: its token is remembered, so that it can be repeated. */
+  /** It completes an item. The token is kept, so that the completion can be retried. */
   readonly completes?: true
-  /** Whether the lease has ended with this answer. */
+  /** Whether this answer means that the lease has ended. */
   readonly isOver?: (answer: Answer) => boolean
-  /** What the answer `null` means: there is nothing of that name. */
+  /** The error text for the answer `null`: nothing has that name. */
   readonly missing?: (input: InputOf<Name>) => string
-  /** The operation's input, made from the words of the command line. */
+  /** Builds the operation's input from the words of the command line. */
   readonly shape?: (input: Input, options: Input) => Input
-  /** Instead of executing the operation once. */
+  /** Replaces the single execution of the operation. */
   readonly act?: (call: Call<Name>) => Promise<Answer>
   readonly text: (answer: Answer, view: View, input: InputOf<Name>) => Drawn
-  /** What the answer is: under this name `--json` shows it, as every other verb that answers such a thing does. */
+  /** What the answer is. `--json` shows it under this name, the same for every verb that returns such a thing. */
   readonly noun?: 'item' | 'task' | 'lock' | 'queue' | 'progress' | 'recipient'
-  /** What `--json` shows, where that is not the answer itself. */
+  /** What `--json` shows, if not the answer itself. */
   readonly json?: (answer: Answer, input: InputOf<Name>) => object | null
-  /** What may be done next; talk for people, on a terminal only. */
+  /** A hint for people on what to do next; printed to stderr, only on a terminal. */
   readonly hint?: (answer: Answer, input: InputOf<Name>) => string | null
   readonly exit?: (answer: Answer) => number
 }
 
-/** What a verb acts on and with. */
+/** Everything a verb has to work with. */
 export interface Call<Name extends OperationName = OperationName> {
   readonly io: Io
   readonly settings: Settings
@@ -91,16 +91,16 @@ export interface Call<Name extends OperationName = OperationName> {
   readonly idempotencyKey: string | undefined
   /** The process named by `--for-pid`. */
   readonly instance: string | undefined
-  /** Of the operation, checked by its schema. */
+  /** The operation's input, checked by its schema. */
   readonly input: InputOf<Name>
-  /** Of the command line itself, by the names commander gives them. */
+  /** Options of the command line itself, under commander's names. */
   readonly options: Input
-  /** What stands after the options of `run`. */
+  /** The words after the options of `run`. */
   readonly rest: readonly string[]
   readonly view: View
   readonly leases: LeaseFiles
   open(): Promise<Holdfast>
-  /** `piece`: which one of a change that takes several, so that each is asked under a key of its own. */
+  /** `piece`: the index of this request in a change that takes several, so that each gets its own idempotency key. */
   execute<Other extends OperationName>(
     operation: Other,
     input: InputOf<Other>,
@@ -108,11 +108,11 @@ export interface Call<Name extends OperationName = OperationName> {
   ): Promise<ResultOf<Other>>
   /** One record of a stream: its text, or its line of JSON. */
   emit(text: Drawn, record: object): void
-  /** Talk. */
+  /** Prints to stderr. */
   say(text: Drawn): void
 }
 
-/** Checks a row against the types of its operation, then forgets them. */
+/** Checks a row against the types of its operation, then erases them. */
 export function verb<Name extends OperationName, Answer = ResultOf<Name>>(row: Verb<Name, Answer>): Verb {
   return row as unknown as Verb
 }

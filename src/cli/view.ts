@@ -1,4 +1,4 @@
-/** How answers look to people: tables without frames, aligned pairs, times in UTC, nothing that draws on a terminal. */
+/** How answers look to people: tables without frames, aligned pairs, times in UTC, no control characters from data. */
 import colors from 'picocolors'
 import { cutText, printable } from '../domain/text.ts'
 import { Drawing, type Drawn, drawn, line, lines } from './drawing.ts'
@@ -10,7 +10,7 @@ export type Colors = Readonly<Record<'bold' | 'dim' | 'red' | 'green' | 'yellow'
 
 export interface View {
   readonly colors: Colors
-  /** For talk, which goes elsewhere. */
+  /** For talk, which goes to stderr. */
   readonly talkColors: Colors
   readonly columns: number | null
   readonly rows: number | null
@@ -18,28 +18,28 @@ export interface View {
   readonly now: number
   /** An ISO time; `-` for none. */
   time(at: number | null | undefined): string
-  /** A time of the lease clock, told in wall time. */
+  /** A time of the lease clock, shown as wall time. */
   leaseTime(at: number | null | undefined): string
-  /** How much of a lease is left, or that its process is gone: then the next recovery takes it, whatever is left. */
+  /** How much of a lease is left, or that its process is gone: then the next recovery reclaims it, whatever is left. */
   leaseLeft(lease: { readonly instance: string | null; readonly remainingMs: number }): string
   table(head: readonly string[], rows: readonly (readonly Cell[])[]): Drawing
-  /** One thing: a line for each fact that is there. */
+  /** One thing, with one line per fact that has a value. */
   pairs(facts: readonly Fact[]): Drawing
 }
 
 export type Cell = string | number | null
 type Fact = readonly [label: string, value: Cell | Drawing | undefined]
 
-/** The beginning of a value of somebody's. */
+/** The beginning of a user's value. */
 export function brief(value: unknown, length = 200): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
   return cutText(text, length)
 }
 
-/** What a command learns of the store before it shows an answer. */
+/** What a command learns about the store before it shows an answer. */
 export interface Known {
   readonly leaseAheadMs: number
-  /** Instances whose process is proven dead. */
+  /** Instances whose process has been proven dead. */
   readonly dead: ReadonlySet<string>
 }
 
@@ -102,7 +102,7 @@ function drawPairs(facts: readonly Fact[], paint: Colors): Drawing {
   )
 }
 
-/** How much of a lease is left or since when it is over. */
+/** How much of a lease is left, or how long ago it lapsed. */
 export function leaseLeft(remainingMs: number): string {
   return remainingMs < 0
     ? `lapsed ${formatDuration(-remainingMs)} ago`

@@ -1,6 +1,7 @@
 /**
- * Tells what was typed at the terminal, which everybody in the foreground hears, from what was sent to `run` alone: a
- * small shell in the same process group hears only the first. Nothing else does: Node keeps the sender to itself.
+ * Distinguishes signals typed at the terminal, which reach the whole foreground group, from those sent to `run` alone:
+ * a small shell in the same process group receives only the former. Node does not expose the sender of a signal, so
+ * there is no other way.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
@@ -8,14 +9,14 @@ import { systemEnvironment } from '../host/system.ts'
 
 type Typed = 'SIGINT' | 'SIGQUIT'
 
-/** Ends with the pipe that `run` holds; `cat` in the background hears neither signal. */
+/** Exits when `run` closes its pipe. `cat` runs in the background, where it receives neither signal. */
 const script = `exec 3<&0
 trap 'echo SIGINT' INT
 trap 'echo SIGQUIT' QUIT
 cat <&3 >/dev/null &
 while wait "$!"; [ "$?" -gt 128 ] && kill -s 0 "$!" 2>/dev/null; do :; done`
 
-/** As long as a shell takes on a busy machine; only what was sent to `run` alone has to wait for it. */
+/** How long a shell may take on a busy machine. Only signals sent to `run` alone are delayed by this. */
 const patienceMs = 1_000
 
 interface Question {
@@ -26,21 +27,21 @@ interface Question {
 export class Witness {
   readonly #shell: ChildProcess
   readonly #questions = new Set<Question>()
-  /** Told before `run` itself heard of it. */
+  /** Reports that arrived before `run` itself received the signal. */
   readonly #reports: Typed[] = []
 
   constructor() {
     this.#shell = spawn('/bin/sh', ['-c', script], { stdio: ['pipe', 'pipe', 'ignore'] })
-    // Without it everything is passed on.
+    // Without the shell, every signal is passed on.
     this.#shell.on('error', () => {})
     this.#shell.stdin?.on('error', () => {})
-    // Heard before it was ready to say so.
+    // The signal came before the shell had set its traps, and killed it.
     this.#shell.on('exit', (_, signal) => this.#report(signal))
     if (this.#shell.stdout) createInterface(this.#shell.stdout).on('line', (line) => this.#report(line))
     this.#shell.unref()
   }
 
-  /** Whether a signal that `run` has just heard was typed at the terminal. */
+  /** Whether a signal that `run` has just received was typed at the terminal. */
   heard(signal: Typed): Promise<boolean> {
     if (this.#forget(signal)) return Promise.resolve(true)
     return new Promise((resolve) => {

@@ -1,14 +1,14 @@
-/** What to do with a target: begin, go on, begin anew, or leave it alone. */
+/** What to do with a target: start, resume, start over, or leave it alone. */
 import { type CopyMark, movedError, parseCopy, parseMoved, quoted } from '../engines/marks.ts'
 import { type Transfer, transferTables } from '../engines/transfer.ts'
 import { HoldfastError } from '../errors.ts'
 
-/** What a copy that goes on must find as it was. */
+/** What must be unchanged for a copy to resume. */
 export interface SourceState {
   readonly id: string | null
   readonly newestEvent: number
   readonly shiftMs: number
-  /** The copy that shut it; null while it is in use. */
+  /** The copy that shut the source; null while it is in use. */
   readonly shutBy: string | null
 }
 
@@ -18,7 +18,7 @@ export type Beginning =
   | { readonly how: 'restarted'; readonly mark: CopyMark }
   | { readonly how: 'finished'; readonly mark: CopyMark }
 
-/** More than this and the clocks of two stores were moved against each other, by a restart or a date that was set. */
+/** A larger difference means that the two stores' clocks moved against each other, by a restart or a changed date. */
 const clocksAgreeMs = 2_000
 
 /** Throws for a target that holds anything but an unfinished or finished copy of this source. */
@@ -39,13 +39,13 @@ export async function findBeginning(
   return { how: restart || hasChanged(mark, source) ? 'restarted' : 'resumed', mark }
 }
 
-/** A source that was shut by this very copy is as it was, whatever the clocks say. */
+/** A source that this very copy shut is unchanged, whatever the clocks say. */
 function hasChanged(mark: CopyMark, { newestEvent, shiftMs, shutBy }: SourceState): boolean {
   if (shutBy === mark.id) return false
   return mark.newestEvent !== newestEvent || Math.abs(mark.shiftMs - shiftMs) > clocksAgreeMs
 }
 
-/** It would stay shut, and its source would be shut as well. */
+/** A target that has moved would stay shut, and its source would be shut as well. */
 async function assertNotMoved(target: Transfer): Promise<void> {
   const text = await target.readMark('moved')
   if (text !== null) throw movedError(target.location, parseMoved(target.location, text).to)

@@ -1,4 +1,4 @@
-/** Carries every row, page by page in the order of their keys, from where an earlier copy stopped. */
+/** Carries every row, page by page in key order, starting where an earlier copy stopped. */
 import type { CopyMark } from '../engines/marks.ts'
 import { positionOf, type Transfer, type TransferRow, transferTables } from '../engines/transfer.ts'
 import { PageLength, Pages } from './pages.ts'
@@ -8,11 +8,11 @@ export interface Carrying {
   readonly source: Transfer
   readonly target: Transfer
   readonly mark: CopyMark
-  /** So many rows of a table are in the target. */
+  /** Called when this many more rows of a table are in the target. */
   onCarried(table: string, rows: number): void
 }
 
-/** Returns the mark of the target as the last page left it. */
+/** Returns the target's mark as the last page left it. */
 export async function carryAll({ source, target, mark, onCarried }: Carrying): Promise<string> {
   const positions = { ...mark.positions }
   let before = JSON.stringify(mark)
@@ -27,7 +27,7 @@ export async function carryAll({ source, target, mark, onCarried }: Carrying): P
       positions[table.name] = positionOf(table, rows.at(-1) as TransferRow)
       const after = JSON.stringify({ ...mark, positions })
       const page = { table, rows: rows.map(translate), before, after }
-      // The next page is read while this one is written.
+      // Reads the next page while this one is written.
       const [next] = await Promise.all([pages.next(length.rows), target.carry(page)])
       onCarried(table.name, rows.length)
       before = after

@@ -1,13 +1,13 @@
 /**
- * A store grows up: everything in it is carried to another one, of any engine, and verified row by row. What dies on
- * any line of this file leaves the source as it was and the target either refused to everybody or complete; the same
- * command then goes on where it stopped.
+ * A store grows up: everything in it is carried to another one, of any engine, and verified row by row. A crash on any
+ * line of this file leaves the source as it was, and the target either closed to everyone or complete. The same command
+ * then continues where it stopped.
  *
- * 1. Nobody else works on the source, and from here on nobody can write to it: one transaction holds it.
- * 2. The target is marked as an unfinished copy before its first row.
- * 3. Pages of rows go over in the order of their keys, each in one transaction with how far it brings the copy.
- * 4. Both stores are read side by side and compared.
- * 5. The source is shut, naming the target; then the target is open to all. Never are both usable.
+ * 1. Make sure that nobody else works on the source. From here on one transaction holds it, so nobody can write to it.
+ * 2. Mark the target as an unfinished copy before its first row.
+ * 3. Carry pages of rows in key order, each in one transaction with the copy's new position.
+ * 4. Read both stores side by side and compare them.
+ * 5. Shut the source, naming the target; then open the target to everyone. The two are never usable at the same time.
  */
 import { type CopyMark, type MovedMark, movedError, quoted } from '../engines/marks.ts'
 import { absoluteUrl, openTransfer } from '../engines/open.ts'
@@ -27,19 +27,22 @@ export type { CopyProgress, CopyReport } from './report.ts'
 export interface CopyRequest {
   /** URL of the store to copy. */
   readonly from: string
-  /** URL of an empty place, or of an unfinished copy of the same store. */
+  /** URL of an empty store or unused location, or of an unfinished copy of the same store. */
   readonly to: string
-  /** Says what would be done and changes nothing. Default false. */
+  /** Reports what would be done and changes nothing. Default false. */
   readonly dryRun?: boolean
-  /** The source stays usable; the two go their own ways from then on. Default false: it is shut. */
+  /** The source stays usable, and the two stores diverge from then on. Default false: the source is shut. */
   readonly keepSource?: boolean
-  /** An unfinished copy is begun anew. Default false: it is gone on with. */
+  /** Start an unfinished copy over. Default false: resume it. */
   readonly restart?: boolean
   readonly onProgress?: (progress: CopyProgress) => void
   readonly environment?: Environment
 }
 
-/** Copies a whole store. Throws without having changed anything but the target, which is refused until it is complete. */
+/**
+ * Copies a whole store. If it throws, nothing but the target has changed, and the target is refused until it is
+ * complete.
+ */
 export async function copyStore(asked: CopyRequest): Promise<CopyReport> {
   const environment = asked.environment ?? systemEnvironment
   const request = { ...asked, from: absoluteUrl(asked.from), to: absoluteUrl(asked.to) }
@@ -111,7 +114,7 @@ class Copy {
     return this.#report({ outcome: 'copied', began: how, shiftMs: mark.shiftMs, tables })
   }
 
-  /** Carries and compares; the target is held afterwards. */
+  /** Carries and compares. Afterwards the target is held. */
   async #complete(
     beginning: Unfinished,
     state: SourceState,
@@ -121,18 +124,18 @@ class Copy {
     const written = await this.#carry(mark)
     this.#environment.reached?.('copy.filled')
     await this.#target.hold()
-    // A copy of the same store from another file may have gone on with it, or may even have opened it to all.
+    // A copy of the same store from another file may have continued this one, or even opened the target to everyone.
     if ((await this.#target.readMark('copy')) !== written) throw interrupted(this.#target.location)
     const { same, different } = await this.#compare(mark)
     if (different.length === 0) return { how, mark, tables: same }
     if (how !== 'resumed') throw notTheSame(this.#target.location, different)
-    // Something was changed between the two attempts without an event: a lease that was renewed by hand.
+    // Something changed between the two attempts without an event, such as a lease renewed by hand.
     return this.#complete({ how: 'restarted', mark }, state)
   }
 
   /**
-   * A copy that died after the source was shut is finished by running it again; any other move stays. A finished copy
-   * may have gone on since, so it is taken for this one's only when the source says so.
+   * A copy that died after shutting the source is finished by running it again; any other move stands. A finished copy
+   * may have been used since, so it counts as this one only if the source says so.
    */
   async #findBeginning(moved: MovedMark | null): Promise<{ beginning: Beginning; state: SourceState }> {
     const state = await readState(this.#source, this.#target, moved)
@@ -144,7 +147,7 @@ class Copy {
     return { beginning, state }
   }
 
-  /** The target is held. From the commit on it is refused to all until the copy is complete. */
+  /** Called with the target held. From the commit on, the target is refused to everyone until the copy is complete. */
   async #begin(beginning: Unfinished, state: SourceState): Promise<CopyMark> {
     if (beginning.how === 'resumed') {
       this.#meter.begin('copying', sumOf(await countRows(this.#target)))
@@ -154,7 +157,7 @@ class Copy {
     if (beginning.how === 'restarted') await this.#target.removeAllRows()
     this.#meter.begin('copying')
     const mark: CopyMark = {
-      // One that was begun before keeps its name: the source may have been shut under it.
+      // A restarted copy keeps its id: the source may have been shut under it.
       id: beginning.how === 'restarted' ? beginning.mark.id : this.#environment.id(),
       source: state.id as string,
       from: this.#source.location,
@@ -181,7 +184,7 @@ class Copy {
     })
   }
 
-  /** While nobody can write on either side. */
+  /** Runs while nobody can write to either store. */
   async #compare({ shiftMs }: CopyMark): Promise<Comparison> {
     this.#meter.begin('verifying')
     return compareAll({
@@ -192,7 +195,10 @@ class Copy {
     })
   }
 
-  /** First the source is shut, then the target opened: dying in between leaves two that refuse, never two that serve. */
+  /**
+   * Shuts the source first, then opens the target: a crash in between leaves two stores that refuse, never two that
+   * serve.
+   */
   async #handOver(mark: CopyMark): Promise<void> {
     await this.#target.numberOn()
     const finishedAt = await this.#target.wallNow()
@@ -200,7 +206,7 @@ class Copy {
     if (grace !== null) await this.#target.writeMark('manual_grace_ms', grace)
     await this.#target.writeMark('copy', JSON.stringify({ ...mark, positions: {}, finishedAt }))
     if (!this.#request.keepSource) {
-      // Its rows would be lost with a source that is shut.
+      // If the target is gone, shutting the source would lose its rows.
       this.#target.assertThere()
       const moved: MovedMark = { copy: mark.id, to: this.#target.location, at: finishedAt }
       await this.#source.writeMark('moved', JSON.stringify(moved))

@@ -1,4 +1,4 @@
-/** Walks over the rows of a table in the order of their keys. */
+/** Walks the rows of a table in key order. */
 import {
   type Position,
   positionOf,
@@ -7,9 +7,9 @@ import {
   type TransferTable,
 } from '../engines/transfer.ts'
 
-/** Few lengths, since each is a statement of its own. */
+/** Only a few lengths, since each one is a separate statement. */
 const lengths = [1_000, 500, 200, 100]
-/** A payload may have 256 KiB, so a first page is small. */
+/** A payload may be 256 KiB, so the first page is small. */
 const shortest = 50
 const maxCharacters = 4 * 1024 * 1024
 
@@ -36,7 +36,7 @@ export class Pages {
   }
 }
 
-/** How long pages may be, by the rows seen so far. */
+/** How long pages may be, judging by the rows seen so far. */
 export class PageLength {
   rows = shortest
 

@@ -1,11 +1,11 @@
-/** What a copy says while it is under way and when it is done. */
+/** What a copy reports while it runs and when it is done. */
 import type { Beginning } from './beginning.ts'
 import type { Running } from './running.ts'
 
 export interface CopyProgress {
   readonly phase: 'copying' | 'verifying'
   readonly table: string
-  /** Rows of all tables. */
+  /** Rows over all tables. */
   readonly done: number
   readonly total: number
 }
@@ -13,12 +13,12 @@ export interface CopyProgress {
 export interface CopiedTable {
   readonly table: string
   readonly rows: number
-  /** SHA-256 over its rows in the order of their keys, equal on both sides; null where nothing was compared. */
+  /** SHA-256 over its rows in key order, equal on both sides; null if nothing was compared. */
   readonly digest: string | null
 }
 
 export interface CopyReport {
-  /** `planned`: a dry run. `already`: it was copied before, and nothing was left to do. */
+  /** `planned`: a dry run. `already`: it was copied before, and there was nothing left to do. */
   readonly outcome: 'copied' | 'planned' | 'already'
   /** Without passwords. */
   readonly from: string
@@ -27,16 +27,16 @@ export interface CopyReport {
   readonly began: Beginning['how']
   readonly tables: readonly CopiedTable[]
   readonly rows: number
-  /** What becomes of the source. */
+  /** What happens to the source. */
   readonly source: 'shut' | 'kept'
-  /** Lease times are moved by so much: the difference of the two lease clocks. */
+  /** Lease times are shifted by this: the difference between the two lease clocks. */
   readonly shiftMs: number
-  /** A dry run names who would have to be stopped first. */
+  /** In a dry run, the processes that would have to be stopped first. */
   readonly running: readonly Running[]
   readonly ms: number
 }
 
-/** Counts rows over all tables, and tells of it. */
+/** Counts rows over all tables and reports progress. */
 export class Meter {
   readonly #tell: (progress: CopyProgress) => void
   #phase: CopyProgress['phase'] = 'copying'

@@ -1,12 +1,12 @@
-/** Who still works on the store that is to be copied. */
+/** The processes still working on the store to be copied. */
 import type { Instance } from '../domain/instance.ts'
 import { type Transfer, type TransferRow, type TransferTable, transferTables } from '../engines/transfer.ts'
 import type { Environment } from '../environment.ts'
 import { HoldfastError } from '../errors.ts'
 
 /**
- * A process says every 30 s that it is there. One of another machine that missed four of these is gone or cut off;
- * should it come back, the store refuses it.
+ * A process beats every 30 s. One on another machine that missed four beats is gone or cut off; if it comes back, the
+ * store refuses it.
  */
 const silentMs = 2 * 60_000
 
@@ -21,9 +21,9 @@ export interface Running {
 }
 
 export interface Processes {
-  /** Not proven dead, and not silent for long. */
+  /** Proven alive, or neither proven dead nor silent for more than two minutes. */
   readonly running: readonly Running[]
-  /** Namespaces in which somebody is proven dead and not yet written off. */
+  /** Namespaces with a process that is proven dead and not yet written off. */
   readonly bereaved: readonly string[]
 }
 

@@ -1,4 +1,4 @@
-/** The store that is copied: who it is, whether it may be copied, and how it is when the copy begins. */
+/** The store being copied: its identity, whether it may be copied, and its state when the copy begins. */
 import { assertUsable, type MovedMark, parseMoved } from '../engines/marks.ts'
 import { type Transfer, transferTables } from '../engines/transfer.ts'
 import type { Environment } from '../environment.ts'
@@ -8,8 +8,8 @@ import type { CopiedTable } from './report.ts'
 import { assertNobodyRuns, findProcesses } from './running.ts'
 
 /**
- * Gives the source an identity, by which an unfinished copy is known again, and gives back what its dead held: their
- * deaths can be proven here, and perhaps not where the store goes.
+ * Gives the source an identity, by which an unfinished copy recognises it, and reclaims what its dead processes held:
+ * their deaths can be proven here, and perhaps not where the store goes.
  */
 export async function prepareSource(
   source: Transfer,
@@ -29,8 +29,8 @@ export async function prepareSource(
 }
 
 /**
- * Holds the source until the copy is over and answers where it has moved, if it has. Both are asked under this hold:
- * before it, another copy may have shut the source, and others may have joined.
+ * Holds the source until the copy is over, and returns where it has moved, if it has. That and the running processes
+ * are checked under this hold: before it, another copy may have shut the source, and processes may have joined.
  */
 export async function holdSource(source: Transfer, environment: Environment): Promise<MovedMark | null> {
   await source.hold()
@@ -41,7 +41,7 @@ export async function holdSource(source: Transfer, environment: Environment): Pr
   return null
 }
 
-/** Null while the store has not moved; throws when it holds half a copy itself. */
+/** Null if the store has not moved; throws if it holds half a copy itself. */
 export async function readMoved(source: Transfer): Promise<MovedMark | null> {
   const moved = await source.readMark('moved')
   if (moved !== null) return parseMoved(source.location, moved)
@@ -62,7 +62,7 @@ export async function readState(
   }
 }
 
-/** Between two readings of the one clock lies the reading of the other. */
+/** Reads the target's clock between two readings of the source's clock. */
 async function measureShift(source: Transfer, target: Transfer): Promise<number> {
   const before = await source.leaseNow()
   const there = await target.leaseNow()

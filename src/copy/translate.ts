@@ -1,15 +1,15 @@
-/** A row of one store as it has to lie in another: its lease times on the lease clock there. */
+/** Translates a row for another store: its lease times move to the lease clock there. */
 import { clocks, moveTime, moveTimes } from '../engines/clocks.ts'
 import type { Cell, TransferRow, TransferTable } from '../engines/transfer.ts'
 
 export type Translator = (row: TransferRow) => TransferRow
 
-/** `shiftMs`: lease clock of the target minus that of the source. */
+/** `shiftMs`: the target's lease clock minus the source's. */
 export function translator(table: TransferTable, shiftMs: number): Translator {
   return shiftMs === 0 ? (row) => row : shifter(table, shiftMs)
 }
 
-/** What events and images tell of a thing has the names the thing itself has. */
+/** JSON in events and images uses the same field names as the thing itself. */
 const eventFields: Readonly<Record<string, readonly string[]>> = {
   event: ['change', 'detail'],
   image: ['image'],
@@ -33,7 +33,7 @@ function shifter(table: TransferTable, shiftMs: number): Translator {
     })
 }
 
-/** Damaged JSON is carried as it is. */
+/** Damaged JSON is carried unchanged. */
 function movedJson(cell: Cell, move: (value: object) => object): Cell {
   try {
     const value: unknown = JSON.parse(String(cell))

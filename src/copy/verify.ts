@@ -1,4 +1,4 @@
-/** Reads both stores side by side, row by row in the order of their keys: the copy is what the source is. */
+/** Reads both stores side by side, row by row in key order, to verify that the copy equals its source. */
 import { createHash } from 'node:crypto'
 import {
   type Position,
@@ -25,7 +25,7 @@ export interface Comparing {
   readonly source: Transfer
   readonly target: Transfer
   readonly shiftMs: number
-  /** So many rows of a table were compared. */
+  /** Called when this many more rows of a table were compared. */
   onCompared(table: string, rows: number): void
 }
 
@@ -65,7 +65,7 @@ async function compare(table: TransferTable, { source, target, shiftMs, onCompar
   return { source: left.sum(), target: right.sum(), first }
 }
 
-/** Pages of both sides have the same number of rows as long as the rows are the same. */
+/** Both sides' pages have the same number of rows as long as the rows are the same. */
 function firstDifference(
   table: TransferTable,
   ours: readonly Written[],
@@ -106,7 +106,7 @@ class Side {
   }
 }
 
-/** Names every table that differs, and the first of its rows that does. */
+/** Names every table that differs and its first differing row. */
 export function notTheSame(location: string, tables: readonly DifferentTable[]): HoldfastError {
   const shown = tables.map(
     ({ table, source, target, first }) =>

@@ -1,6 +1,6 @@
 /**
- * Messages by a command of this process: its words are given here, in the program, and never come from the store. No
- * shell reads them. The message is on its standard input, as a line of JSON.
+ * Delivers messages through a command of this process. Its words come from the program, never from the store, and no
+ * shell reads them. The command gets the message on standard input, as one line of JSON.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
@@ -20,7 +20,7 @@ export interface CommandOptions {
 
 const maxErrorLength = 500
 
-/** Delivered is exit code 0. What the command leaves running changes nothing about that. */
+/** Exit code 0 means delivered, whatever the command leaves running. */
 export function command({ argv, ...times }: CommandOptions): Adapter {
   return {
     ...times,
@@ -31,7 +31,7 @@ export function command({ argv, ...times }: CommandOptions): Adapter {
 
 type Child = ChildProcessByStdio<Writable, null, Readable>
 
-/** On Windows there are none. */
+/** Windows has no process groups. */
 const hasGroups = process.platform !== 'win32'
 
 function run([program, ...args]: readonly string[], input: string, signal: AbortSignal): Promise<Delivered> {
@@ -40,7 +40,7 @@ function run([program, ...args]: readonly string[], input: string, signal: Abort
   }
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
-    // In a process group of its own, so that everything it starts can be killed with it.
+    // In its own process group, so that everything it starts can be killed with it.
     const child = spawn(program, args, {
       shell: false,
       stdio: ['pipe', 'ignore', 'pipe'],
@@ -63,7 +63,7 @@ function run([program, ...args]: readonly string[], input: string, signal: Abort
       signal.removeEventListener('abort', stop)
       reject(error)
     })
-    // Not when its stderr is closed: what it left running may keep that open for ever.
+    // On exit, not when its stderr closes: a process it left running may keep stderr open for ever.
     child.once('exit', async (code, killedBy) => {
       signal.removeEventListener('abort', stop)
       if (code === 0) {
@@ -89,7 +89,7 @@ function kill(child: Child): void {
   }
 }
 
-/** Nothing of it keeps the program from ending. */
+/** The child and its pipes no longer keep the program from ending. */
 function letGo(child: Child): void {
   child.unref()
   child.stdin.destroy()
@@ -97,7 +97,7 @@ function letGo(child: Child): void {
   stderr.unref()
 }
 
-/** What it said before it ended is there already, but perhaps not read: a few turns of the loop, until no more comes. */
+/** What it wrote before it ended may not have been read yet: waits a few turns of the loop until no more comes. */
 async function untilSilent(said: () => string): Promise<void> {
   for (let before = '', quiet = 0; quiet < 3; ) {
     await new Promise((turn) => setImmediate(turn))

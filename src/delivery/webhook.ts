@@ -1,4 +1,4 @@
-/** Messages by HTTP: one POST an attempt. */
+/** Delivers messages by HTTP: one POST per attempt. */
 import type { Envelope } from '../domain/envelope.ts'
 import type { Adapter } from './adapter.ts'
 
@@ -11,18 +11,18 @@ export interface WebhookOptions {
   readonly broadcastTimeoutMs?: number
 }
 
-/** Passing troubles of the other side; every other refusal stays one when it is asked again at once. */
+/** Temporary trouble on the other side; any other refusal would be the same if retried at once. */
 const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504])
 
 /**
- * The same only when one attempt is sent again after a crash: a receiver that drops what it knows by this key must
- * still get what was meant for another recipient, the retries, and the escalation.
+ * Two requests share a key only if one attempt is sent again after a crash: a receiver that drops known keys must still
+ * get what is meant for another recipient, the retries, and the escalation.
  */
 function attemptKey({ attemptId, level, recipient }: Envelope): string {
   return `${attemptId}.${level}.${encodeURIComponent(recipient)}`
 }
 
-/** Delivered is any 2xx; that is not yet an acknowledgement. Redirects are not followed. */
+/** Any 2xx means delivered; that is not yet an acknowledgement. Redirects are not followed. */
 export function webhook({ url, headers = {}, ...times }: WebhookOptions): Adapter {
   return {
     ...times,
@@ -40,7 +40,7 @@ export function webhook({ url, headers = {}, ...times }: WebhookOptions): Adapte
         },
         body: JSON.stringify(envelope),
       })
-      // Nobody reads the answer; left open it would keep its connection.
+      // Nobody reads the body; left open, it would hold on to its connection.
       await response.body?.cancel()
       if (response.ok) return { outcome: 'delivered' }
       const transient = transientStatuses.has(response.status)

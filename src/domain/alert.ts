@@ -1,4 +1,7 @@
-/** What somebody should be told: decided from what was seen, the same for `status`, `doctor` and whoever sends alerts. */
+/**
+ * What someone should be told about. Decided from observed facts, and the same for `status`, `doctor` and anything that
+ * sends alerts.
+ */
 import { counted } from './count.ts'
 import type { CrashPattern } from './crash-pattern.ts'
 import { formatDuration } from './duration.ts'
@@ -29,17 +32,17 @@ export interface QueueEndings {
   readonly queue: string
   readonly succeeded: number
   readonly failed: number
-  /** The state in which most of the failed ones are; null when none failed. */
+  /** The state most of the failed items are in; null if none failed. */
   readonly failedState: string | null
 }
 
 export interface AlertFacts {
-  /** Leases expired for over five minutes. */
+  /** Leases that expired more than five minutes ago. */
   readonly stale: number
-  /** Expired at all and not given back yet, and for how long the longest. */
+  /** Leases that have expired and are not yet reclaimed, and how long ago the first of them expired. */
   readonly lapsed: number
   readonly lapsedForMs: number
-  /** Since any running process last looked for things to heal; null when none does. */
+  /** Time since any running process last looked for things to heal; null if none does. */
   readonly sweptAgoMs: number | null
   /** Bound leases whose process is proven dead. */
   readonly orphaned: number
@@ -52,20 +55,20 @@ export interface AlertFacts {
   readonly patterns: readonly CrashPattern[]
   readonly suspects: readonly string[]
   readonly quarantined: readonly { readonly queue: string; readonly count: number }[]
-  /** How the newest finished items of each queue ended, cancelled ones apart. */
+  /** How the most recently finished items of each queue ended, excluding cancelled ones. */
   readonly endings: readonly QueueEndings[]
   readonly deadLetters: number
-  /** By adapter, for how long the first delivery should have been sent, and was not. */
+  /** For each adapter, how long its oldest unsent delivery has been overdue. */
   readonly unsent: readonly { readonly adapter: string; readonly overdueMs: number }[]
-  /** Queues that are not paused, with their oldest ready item. */
+  /** Queues that are not paused, with the age of their oldest ready item. */
   readonly waiting: readonly { readonly queue: string; readonly oldestReadyMs: number }[]
 }
 
 /** More stale leases than this are no accident. */
 export const maxStale = 10
-/** Three sweeps of a running process, which come every five seconds. */
+/** Three sweeps: a running process sweeps every five seconds. */
 const sweepLateMs = 15_000
-/** An hour in line although nobody paused the queue: there are too few workers, or none. */
+/** An hour in line in a queue that is not paused: there are too few workers, or none. */
 const waitingMs = 60 * 60 * 1000
 
 /** One or two bad items are not a pattern. */

@@ -1,4 +1,7 @@
-/** Answers of recipients, each an act on the message and all its deliveries. An answer ends the lease of a retry under way. */
+/**
+ * Answers from recipients; each applies to the message and all its deliveries. An answer ends the lease of a retry in
+ * flight.
+ */
 import { closeDelivery, isOpen, postpone } from './delivery.ts'
 import type { Clocks } from './item.ts'
 import { changeDeliveries, closeThread, countAcked, due, isInReach, type Thread } from './message.ts'
@@ -7,8 +10,8 @@ import { policyOf } from './message-damage.ts'
 export type AckOutcome = 'acked' | 'already_acked' | 'not_recipient' | 'cancelled'
 
 /**
- * Only a recipient may answer, after escalation also those who were told by it; one of these settles the whole
- * message. Late answers count, also after a dead letter.
+ * Only a recipient may answer, or after an escalation also those notified by it; one answer from the latter settles the
+ * whole message. Late answers count, even after it became a dead letter.
  */
 export function acknowledge(
   thread: Thread,
@@ -40,7 +43,7 @@ function answerOf({ message, deliveries }: Thread, agent: string): AckOutcome {
   return message.state === 'cancelled' ? 'cancelled' : 'acked'
 }
 
-/** A recipient will not do it. When the others can no longer reach the quorum, the message escalates next. */
+/** A recipient refuses. If the others can no longer reach the quorum, the message escalates next. */
 export function refuse(thread: Thread, agent: string, reason: string | null, at: Clocks): Thread {
   const refused = changeDeliveries(thread, (delivery) =>
     delivery.recipient === agent && isOpen(delivery)
@@ -51,7 +54,7 @@ export function refuse(thread: Thread, agent: string, reason: string | null, at:
   return isInReach(refused) || state !== 'pending' || dueAt !== null ? refused : due(refused, at.now)
 }
 
-/** A recipient wants to be asked again, now or later; the attempts it has left are not more than before. */
+/** A recipient wants to be asked again, now or later; this does not add attempts. */
 export function askAgain(
   thread: Thread,
   agent: string,
@@ -64,7 +67,7 @@ export function askAgain(
   )
 }
 
-/** A recipient is at work on it: everybody's clock waits for it, that of its own delivery or of the level. */
+/** A recipient is working on it: its delivery's deadline, or that of the level, is extended. */
 export function progress(
   thread: Thread,
   agent: string,

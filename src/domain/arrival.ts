@@ -1,7 +1,7 @@
 /**
- * What another program left, as it arrives here: in the state it had there, and, where somebody held it, under a lease
- * that has lapsed. Nobody's word on who is still at work is taken over; recovery gives the work back as it does for
- * every lost holder, and no late one can show a token.
+ * What another program left behind, as it is imported: in the state it had there and, if someone held it, under a lease
+ * that has already lapsed. The other program's claim about who is still working is not trusted. Recovery gives the work
+ * back as it does for every lost holder, and no late holder can present a token.
  */
 import { type Clocks, createItem, type Failure, type Item, type NewItem, phaseOf } from './item.ts'
 import { grant, noLease } from './lease.ts'
@@ -11,27 +11,27 @@ import { stateOf, type Workflow } from './workflow.ts'
 
 export interface ArrivingItem extends NewItem {
   readonly state: string
-  /** Who held it there. */
+  /** Who held it in the other program. */
   readonly holder: string | null
-  /** Why it must not be claimed until somebody has looked; null: nothing speaks against it. */
+  /** Why it must not be claimed until someone has looked at it; null if there is no reason. */
   readonly keptBack: string | null
   readonly attempts: number
   readonly failures: number
-  /** Wall time there. */
+  /** Wall time in the other program. */
   readonly addedAt: number
   readonly startedAt: number | null
   readonly error: Failure | null
   readonly result: string | null
 }
 
-/** A held item that names no holder was lost before it came: it arrives given back. */
+/** A held item without a holder was already lost, so it arrives released. */
 export function arriveItem(arriving: ArrivingItem, workflow: Workflow, at: Clocks): Item {
   const there = stateOf(workflow, arriving.state)
   const isAbandoned = there.held === true && arriving.holder === null
   const state = isAbandoned ? (there.lostTo as string) : arriving.state
   const { held, closed } = stateOf(workflow, state)
   const fresh = createItem(arriving, workflow, at.wall)
-  // Times of a clock that ran ahead of ours would put it before everything that is added here.
+  // Capped: a time from a clock ahead of ours would put it behind everything that is added here until ours catches up.
   const addedAt = Math.min(arriving.addedAt, at.wall)
   const startedAt = Math.min(arriving.startedAt ?? addedAt, at.wall)
   const hasStarted = held === true || (closed !== undefined && arriving.startedAt !== null)
@@ -45,7 +45,7 @@ export function arriveItem(arriving: ArrivingItem, workflow: Workflow, at: Clock
     state,
     addedAt,
     startedAt: hasStarted ? startedAt : null,
-    // It is kept as long as what is finished today: its own day may be long past.
+    // Retention treats it as finished today; its real end may be long past.
     closedAt: closed ? at.wall : null,
     outcome: closed ?? null,
     waitingFor: closed ? [] : fresh.waitingFor,
@@ -68,11 +68,11 @@ export interface ArrivingLock {
   readonly reason: string | null
   /** How many may hold it; null for a processing lock. */
   readonly slots: number | null
-  /** Wall time there; null when nobody knows. */
+  /** Wall time in the other program; null if unknown. */
   readonly acquiredAt: number | null
 }
 
-/** Null when somebody has the lock here: that grant is worth more than a lapsed one. */
+/** Null if someone holds the lock here: that grant takes precedence over a lapsed one. */
 export function arriveLock(
   arriving: ArrivingLock,
   held: readonly Lock[],
@@ -93,7 +93,7 @@ export function arriveLock(
 
 export interface ArrivingRun {
   readonly run: string
-  /** The lock under which it ran, and the token of that lock as it arrived; 0 when it did not. */
+  /** The lock it ran under, and the token of that lock as imported; 0 if the lock was not. */
   readonly lock: string
   readonly token: number
   readonly status: ProgressStatus
@@ -102,12 +102,12 @@ export interface ArrivingRun {
   readonly failed: number
   readonly skipped: number
   readonly pauseReason: string | null
-  /** Wall times there. */
+  /** Wall times in the other program. */
   readonly startedAt: number
   readonly updatedAt: number
 }
 
-/** A run that was running arrives running, under a lock that has lapsed or is not there: recovery pauses it. */
+/** A run that was running arrives as running, under a lock that has lapsed or does not exist, so recovery pauses it. */
 export function arriveRun(arriving: ArrivingRun, at: Clocks): Progress {
   const { status } = arriving
   const startedAt = Math.min(arriving.startedAt, at.wall)
@@ -119,17 +119,17 @@ export function arriveRun(arriving: ArrivingRun, at: Clocks): Progress {
     pauseReason: status === 'paused' || status === 'failed' ? arriving.pauseReason : null,
     startedAt,
     updatedAt,
-    // Kept from today on, as finished items are.
+    // Retention counts from today, as for finished items.
     endedAt: status === 'completed' ? at.wall : null,
     outcomesRemovedAt: null,
     runningSince: status === 'running' ? at.now : null,
-    // Its pauses are not known.
+    // Its pauses are unknown.
     activeMs: updatedAt - startedAt,
     version: 1,
   }
 }
 
-/** Over since a millisecond ago, so that it counts as lapsed from the moment it is written. */
+/** Expired a millisecond ago, so that it counts as lapsed from the moment it is written. */
 function lapsedLease(holder: string, { now, floor }: { now: number; floor: number }) {
   return grant({ agent: holder, instance: null }, { leaseMs: 0, now: now - 1, previous: 0, floor })
 }

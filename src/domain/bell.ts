@@ -1,7 +1,7 @@
 /**
- * Which waiting processes should look after a commit. Whoever waits listens to the bell of what it waits for; a commit
- * rings the bells of what it changed. A store has 64 bells, and two things may share one: a ring is a hint that costs a
- * look, and looking is the truth.
+ * Which waiting processes should check the store after a commit. A process listens to the bell of what it waits for,
+ * and a commit rings the bells of what it changed. A store has 64 bells, and two things may share one: a ring is only a
+ * hint that costs one look at the store, and only that look tells the truth.
  */
 import type { Delivery } from './delivery.ts'
 import type { Item } from './item.ts'
@@ -14,9 +14,9 @@ import type { State } from './state.ts'
 import { taskQueue } from './task.ts'
 
 /**
- * `queue`: something there can be claimed, or will be at a time that nobody knew. `lock`: it may be had, or the line for it
- * is shorter. `state`: a document was saved or deleted. `inbox`: something is to be sent through this adapter sooner than
- * was known. `feed`: there are new events; it has no name.
+ * `queue`: something there can be claimed, or will be at a time not known before. `lock`: it may be available, or its
+ * line is shorter. `state`: a document was saved or deleted. `inbox`: something must be sent through this adapter
+ * sooner than expected. `feed`: there are new events; it has no name.
  */
 export interface Bell {
   readonly kind: 'queue' | 'lock' | 'state' | 'inbox' | 'feed'
@@ -24,19 +24,19 @@ export interface Bell {
 }
 
 export const maxBells = 64
-/** Nearly every commit rings the feed: bells of its own keep it from waking those who wait for something else. */
+/** Nearly every commit rings the feed. Separate bells keep it from waking processes that wait for something else. */
 const feedBells = 4
 const otherBells = maxBells - feedBells
 
 export const feed: Bell = { kind: 'feed', name: '' }
 
-/** The number of a bell, the same in every process. */
+/** The bell's number, the same in every process. */
 export function bellNumber(namespace: string, { kind, name }: Bell): number {
   const hash = hashOf(`${namespace}\0${kind}\0${name}`)
   return kind === 'feed' ? otherBells + (hash % feedBells) : hash % otherBells
 }
 
-/** Whether it tells of more than new events. */
+/** Whether it announces more than new events. */
 export function isOfThings(bell: number): boolean {
   return bell < otherBells
 }
@@ -94,7 +94,7 @@ interface Changes {
   readonly remarks?: readonly unknown[]
 }
 
-/** Adds the bells that a decision rings once it is committed. The one place that says who should look. */
+/** Adds the bells that a decision rings once it is committed. The only place that decides who should look. */
 export function noteRings(namespace: string, { changes, remarks = [] }: Changes, bells: Set<number>): void {
   for (const change of changes)
     for (const bell of bellsOf(change, changes)) bells.add(bellNumber(namespace, bell))
@@ -133,11 +133,11 @@ function bellsOf(change: BellChange, all: readonly BellChange[]): readonly Bell[
 
 function concernsClaimers(before: Item | null, after: Item | null): boolean {
   if (before?.phase === 'held' && after?.phase !== 'held') {
-    // A process takes one suspect at a time, and a task may be claimed only by who holds fewer than so many.
+    // A process takes one suspect at a time, and claimers of tasks may be limited in how many they hold.
     if (before.suspectedAt !== null || before.queue === taskQueue) return true
   }
   if (after === null) return false
-  // What is imported as held has lapsed: whoever looks first gives it back.
+  // An item imported as held has already lapsed: the first process that looks gives it back.
   if (after.phase === 'held') return before === null
   return (
     after.phase === 'ready' ||
@@ -146,30 +146,30 @@ function concernsClaimers(before: Item | null, after: Item | null): boolean {
   )
 }
 
-/** Free, or another's: one that waits may be the new holder. */
+/** Free, or held by someone else: a waiter may be the new holder. */
 function mayBeHad(before: Lock, after: Lock | null): boolean {
   return after === null || after.token !== before.token
 }
 
-/** Workers of a queue with a processing lock wait for the queue. */
+/** Workers of a queue with a processing lock wait on the queue's bell. */
 function lockBells(name: string): readonly Bell[] {
   const queue = queueOfLock(name)
   const lock: Bell = { kind: 'lock', name }
   return queue === null ? [lock] : [lock, { kind: 'queue', name: queue }]
 }
 
-/** It left because it got the only slot, so nobody behind it can have one. */
+/** It left because it got the only slot, so nobody behind it can get one. */
 function isServed({ name }: Waiter, all: readonly BellChange[]): boolean {
   return all.some(
     (change) => change.table === 'lock' && change.after?.name === name && change.after.slots === 1,
   )
 }
 
-/** Messages that nobody answered are settled by every process, whatever it can send through. */
+/** Every process settles unanswered messages, whichever adapters it has. */
 const settling: Bell = { kind: 'inbox', name: inboxAdapter }
 
 function deliveryBells(before: Delivery | null, after: Delivery): readonly Bell[] {
-  // Whoever made an attempt knows when the next one is due, and others look from time to time.
+  // The process that made an attempt knows when the next one is due, and the others check from time to time.
   if (before !== null && after.attempts > before.attempts) return []
   const bells: Bell[] = []
   if (isSooner(before?.nextDueAt, after.nextDueAt)) bells.push({ kind: 'inbox', name: after.adapter })

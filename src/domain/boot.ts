@@ -1,51 +1,53 @@
 /**
- * Whether a process of another boot id can be running beside us. Another boot id is no proof that it cannot:
- * containers may have boot ids of their own on one kernel and one disk. What counts is whether the kernel has been
- * restarted since the process last showed itself.
+ * Whether a process with another boot id can be running alongside us. A different boot id does not prove that it
+ * cannot: containers may have their own boot ids on one kernel and one disk. What counts is whether the kernel has
+ * restarted since the process last gave a sign of life.
  */
 
-/** What a process has shown of itself. */
+/** The signs of life a process has given. */
 export interface SignsOfLife {
   /** Wall times. */
   readonly startedAt: number
   readonly beatAt: number
-  /** Awake time of its machine at its last beat or renewal, ms; null or missing where it is not known. */
+  /** Awake time of its machine at its last heartbeat or renewal, in ms; null or missing if unknown. */
   readonly awakeAt?: number | null
 }
 
-/** This machine, as the kernel tells it. */
+/** What the kernel says about this machine. */
 export interface KernelTimes {
-  /** Wall time of the kernel's start; null where that may be a container's own, or cannot be had. */
+  /** Wall time when the kernel started; null if that may be a container's own, or is unavailable. */
   readonly bootedAt: number | null
-  /** Awake time now, ms. */
+  /** Awake time now, in ms. */
   readonly awakeMs: number
 }
 
-/** In place of a boot id that cannot be had (no /proc, as in some sandboxes): it is the same for all who have none. */
+/**
+ * Stands in for a boot id that is unavailable (no /proc, as in some sandboxes); shared by all processes without one.
+ */
 export const unknownBoot = 'unknown boot'
 
 export function isUnknownBoot(bootId: string): boolean {
   return bootId === unknownBoot
 }
 
-/** Clocks are corrected by seconds while a machine starts; taking a live process for dead is the worse mistake. */
+/** Clocks are corrected by seconds while a machine starts, and taking a live process for dead is the worse mistake. */
 const slackMs = 60_000
-/** Whoever lives beats every 30 s. */
+/** A live process beats every 30 s. */
 const silentMs = 120_000
 
-/** Awake time begins anew with each start of the kernel and never goes back between: no wall clock is needed. */
+/** Awake time starts over with each kernel start and never goes back in between, so no wall clock is needed. */
 export function isAwakeTimeBack(beforeMs: number, nowMs: number): boolean {
   return nowMs < beforeMs - slackMs
 }
 
-/** In doubt false: then the lease decides. */
+/** False if in doubt: then the lease decides. */
 export function isOfEarlierBoot(
   { startedAt, beatAt, awakeAt }: SignsOfLife,
   { bootedAt, awakeMs }: KernelTimes,
 ): boolean {
   if (awakeAt != null) {
     if (isAwakeTimeBack(awakeAt, awakeMs)) return true
-    // On a clock that nobody sets it may have beaten just now; the wall clock may have been wrong when it did.
+    // By a clock that nobody sets, its last heartbeat may be recent; the wall clock may have been wrong at the time.
     if (awakeMs - awakeAt < silentMs) return false
   }
   return bootedAt !== null && Math.max(startedAt, beatAt) < bootedAt - slackMs

@@ -6,14 +6,14 @@ export function counted(count: number, noun: string): string {
   return `${count} ${count === 1 ? noun : several}`
 }
 
-/** A count that stopped at a bound: a look at a queue must not cost more the longer the queue is. */
+/** A count that stops at a bound, so that looking at a long queue costs no more than looking at a short one. */
 export interface BoundedCount {
   readonly count: number
-  /** There are others. */
+  /** There are more than that. */
   readonly more: boolean
 }
 
-/** `found`: counted up to one more than the limit, or several such counts together. */
+/** `found`: a count that stops one above the limit, or a sum of such counts. */
 export function bounded(found: number, limit: number): BoundedCount {
   return { count: Math.min(found, limit), more: found > limit }
 }
@@ -22,7 +22,7 @@ export function boundedText({ count, more }: BoundedCount): string {
   return more ? `${count}+` : String(count)
 }
 
-/** The sum for each name. A name is somebody's own word: an ordinary object has something under `constructor` already. */
+/** The sum for each name. Names are arbitrary, and an ordinary object already has something under `constructor`. */
 export function sumByName(counts: Iterable<readonly [name: string, count: number]>): Record<string, number> {
   const sums: Record<string, number> = Object.create(null)
   for (const [name, count] of counts) sums[name] = (sums[name] ?? 0) + count

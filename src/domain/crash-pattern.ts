@@ -1,10 +1,12 @@
-/** Who loses leases again and again. A pattern is a fact for people and alerts; it takes nothing from anybody. */
+/**
+ * Which agents keep losing leases. A pattern is information for people and alerts; it takes nothing away from anyone.
+ */
 
 import type { EventKind } from './event.ts'
 
 /**
- * Events that tell of a holder that was lost; they name it. Not those of an operator, who takes what is held: a reclaim
- * before the lapse counts no crash, and force has a kind of its own.
+ * Events that report a lost holder and name it. Takeovers by an operator do not count: a reclaim before the lease
+ * lapses counts no crash, and force has its own event kind.
  */
 export const lossKinds = [
   'item.reclaimed',
@@ -15,7 +17,7 @@ export const lossKinds = [
   'delivery.reclaimed',
 ] as const satisfies readonly EventKind[]
 
-/** Events by which a holder ended its grant in good order. */
+/** Events with which a holder ended its grant normally. */
 export const endKinds = [
   'item.completed',
   'item.merged',
@@ -37,7 +39,7 @@ export interface Loss {
   readonly id: string
 }
 
-/** How a grant of an agent ended. */
+/** How an agent's grant ended. */
 export interface GrantEnd {
   readonly agent: string
   readonly crashed: boolean
@@ -53,10 +55,10 @@ export interface CrashPattern {
 
 export const patternWindowMs = 60 * 60 * 1000
 const patternCrashes = 3
-/** So many grants in a row, all lost: then it is the worker, not its work. */
+/** This many lost grants in a row: the problem is the worker, not its work. */
 const suspectGrants = 3
 
-/** Agents with three crashes or more in the last hour, the worst first. */
+/** Agents with three or more crashes in the last hour, worst first. */
 export function crashPatterns(losses: readonly Loss[], wall: number): CrashPattern[] {
   const byAgent = new Map<string, Loss[]>()
   for (const loss of losses) {
@@ -75,7 +77,7 @@ export function crashPatterns(losses: readonly Loss[], wall: number): CrashPatte
     .sort((left, right) => right.crashes - left.crashes)
 }
 
-/** Agents whose last three claims all ended in a crash. `ends` comes newest first. */
+/** Agents whose last three claims all ended in a crash. `ends` is ordered newest first. */
 export function suspectAgents(ends: readonly GrantEnd[]): string[] {
   const seen = new Map<string, { grants: number; crashes: number }>()
   for (const { agent, crashed } of ends) {

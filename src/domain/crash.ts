@@ -1,15 +1,15 @@
 /**
- * Whom a crash blames. A process that dies takes everything it held with it, and at most one of its items killed it.
- * So a crash by itself blames nobody: an item is blamed when it was the only one there, or the only suspect. The
- * others were exposed. What has been exposed twice becomes a suspect and is then handed out one at a time per
- * process, so that the next crash tells.
+ * Which item a crash is blamed on. A dying process takes everything it held with it, and at most one of its items
+ * killed it. So a crash alone blames nothing: an item is blamed only if the process held no other item, or no other
+ * suspect. The others were exposed. An item that has been exposed twice becomes a suspect. A process is then given only
+ * one suspect at a time, so that the next crash is conclusive.
  */
 import type { Item, Json } from './item.ts'
 import { canonicalJson } from './json.ts'
 
 /**
- * `own`: the item was alone, or the only suspect. `exposed`: it was lost along with others. `none`: nothing was
- * learned about it, as after a reboot or an operator's act.
+ * `own`: the item was alone, or the only suspect. `exposed`: it was lost along with others. `none`: the loss says
+ * nothing about it, as after a reboot or an operator's action.
  */
 export type Blame = 'own' | 'exposed' | 'none'
 
@@ -25,30 +25,34 @@ export type CrashMarks = Pick<
 >
 
 const exposuresUntilSuspect = 2
-/** Progress may clear an item's crashes this often: one that dies after its first step would go on for ever. */
+/**
+ * Progress may clear an item's crashes only this often; otherwise one that dies after its first step would go on
+ * forever.
+ */
 const maxCrashResets = 10
 /**
- * And lift a suspicion only this often. An item that dies after ever new progress would never be a suspect otherwise,
- * and those that are, healthy ones beside it, would be blamed for its crashes; twice does not quarantine them yet.
+ * Progress may lift suspicion only this often. Otherwise an item that dies after ever-new progress would never be a
+ * suspect, and healthy suspects next to it would be blamed for its crashes. Being blamed twice does not quarantine them
+ * yet.
  */
 const maxSuspicionResets = 2
 const crashWait = { firstMs: 5_000, factor: 6, maxMs: 5 * 60 * 1000 }
 
-/** `held` is null where nobody can tell what the process held; nobody is blamed then. */
+/** `held` is null if it is unknown what the process held; then nothing is blamed. */
 export function blameFor(
   item: Pick<Item, 'instance' | 'suspectedAt'>,
   { held, hasEnded = false }: { readonly held: Held | null; readonly hasEnded?: boolean | undefined },
 ): Blame {
-  // A manual lease belongs to no process: it was lost by itself.
+  // A manual lease belongs to no process, so it was lost on its own.
   if (item.instance === null) return 'own'
-  // What a process leaves behind that ended in good order was not lost in a crash.
+  // A process that shut down cleanly did not lose its items in a crash.
   if (hasEnded) return 'none'
   if (held === null) return 'exposed'
   if (held.items === 1) return 'own'
   return held.suspects === 1 && item.suspectedAt !== null ? 'own' : 'exposed'
 }
 
-/** What a loss leaves on its item. */
+/** How a loss changes the crash fields of an item. */
 export function markLoss(
   item: Item,
   { blame, evidence, maxCrashes }: { blame: Blame; evidence: string; maxCrashes: number },
@@ -70,16 +74,18 @@ export function markLoss(
   return { ...lost, crashes, runAt: waitMs === 0 ? item.runAt : wall + waitMs }
 }
 
-/** How long an item waits after its own crash: 0, 5, 30 s and so on, up to 5 min. */
+/** How long an item waits after a crash it is blamed for: 0, 5, 30 s and so on, up to 5 min. */
 export function crashWaitMs(crashes: number): number {
   if (crashes <= 1) return 0
   return Math.min(crashWait.maxMs, crashWait.firstMs * crashWait.factor ** (crashes - 2))
 }
 
-/** Everything that speaks against an item, cleared. */
+/** No crashes, exposures or suspicion. */
 export const noSuspicion = { crashes: 0, exposures: 0, suspectedAt: null, progressAtLoss: null } as const
 
-/** What progress clears if it is new since the last loss: everything at first, later its crashes, in the end nothing. */
+/**
+ * What progress clears if it is new since the last loss: at first everything, later only the crashes, finally nothing.
+ */
 export function clearedBy(
   item: Item,
   progress: Json,

@@ -6,7 +6,7 @@ interface Due {
   readonly delayMs?: number | undefined
 }
 
-/** The time asked for; undefined where none was. */
+/** The requested time; undefined if none was given. */
 export function dueAt({ runAt, delayMs }: Due, wall: number): number | null | undefined {
   if (delayMs === undefined) return runAt
   if (runAt === undefined) return wall + delayMs

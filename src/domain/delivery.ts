@@ -1,8 +1,8 @@
 /**
- * A delivery: one message on its way to one recipient. Sending is an effect outside any transaction, so it is
- * claimed under a lease, done, and recorded under the token of that lease. An answer ends the lease: the record of
- * a retry that was under way is then refused, and the answer stands. A sender that dies between sending and recording
- * makes the same attempt happen twice, under the same id.
+ * A delivery: one message on its way to one recipient. Sending is an effect outside any transaction, so a sender claims
+ * the delivery under a lease, sends it, and records the attempt under the token of that lease. An answer ends the
+ * lease: recording a retry that was in flight is then refused, and the answer stands. If a sender dies between sending
+ * and recording, the same attempt happens twice, under the same id.
  */
 import type { Clocks } from './item.ts'
 import { assertHolder, type Claimant, grant, type Holder, type LeaseColumns, noLease } from './lease.ts'
@@ -15,27 +15,29 @@ export interface Delivery extends LeaseColumns {
   /** The message's id and a number. */
   readonly id: string
   readonly message: string
-  /** 0: a recipient of the message; higher: told because nobody answered. */
+  /** 0: a recipient of the message. Higher: notified because nobody answered. */
   readonly level: number
   readonly recipient: string
   readonly adapter: string
   readonly priority: number
   readonly state: DeliveryState
-  /** Attempts recorded, well or badly. */
+  /** Recorded attempts, successful or not. */
   readonly attempts: number
   /** Senders lost since the last recorded attempt. */
   readonly crashes: number
-  /** Lease clock. Null while it is being sent, and when every attempt was made. */
+  /** Lease clock. Null while it is being sent, and once every attempt has been made. */
   readonly nextDueAt: number | null
-  /** Lease clock: the place a limit gave it; it counts when it is due then. */
+  /**
+   * Lease clock: the time slot a rate limit assigned to it. Valid only while the delivery is due at exactly that time.
+   */
   readonly allowedAt: number | null
-  /** Lease clock: the end of the wait for an answer. */
+  /** Lease clock: when the wait for an answer ends. */
   readonly givesUpAt: number | null
   readonly sentAt: number | null
   readonly readAt: number | null
   readonly ackedAt: number | null
   readonly progressAt: number | null
-  /** What the recipient said: why it refused, or how far it is. */
+  /** What the recipient said: why it refused, or how far along it is. */
   readonly note: string | null
   /** Why the last attempt failed. */
   readonly lastError: string | null
@@ -44,7 +46,7 @@ export interface Delivery extends LeaseColumns {
   readonly version: number
 }
 
-/** A sender that dies every time must not be fed for ever: the third loss counts as a failed attempt. */
+/** A delivery that kills every sender must not be retried forever: the third loss counts as a failed attempt. */
 export const maxSendCrashes = 3
 
 const atRest = { ...noLease, nextDueAt: null, givesUpAt: null } as const
@@ -83,7 +85,7 @@ export function isOpen(delivery: Delivery): boolean {
 }
 
 export function claimDelivery(delivery: Delivery, holder: Holder, leaseMs: number, now: number): Delivery {
-  // Rows of this table never come back under their id, so no floor has to be kept for their tokens.
+  // Rows of this table never come back under the same id, so their tokens need no floor.
   const lease = grant(holder, { leaseMs, now, previous: delivery.token, floor: 0 })
   return { ...delivery, ...lease, nextDueAt: null, allowedAt: null, version: delivery.version + 1 }
 }
@@ -91,10 +93,10 @@ export function claimDelivery(delivery: Delivery, holder: Holder, leaseMs: numbe
 export type Attempt =
   | { readonly outcome: 'sent' }
   | { readonly outcome: 'failed'; readonly error: string }
-  /** The sender gave it back without having sent. */
+  /** The sender gave it back without sending it. */
   | { readonly outcome: 'released' }
 
-/** What the holder of the lease has to say; LEASE_LOST when an answer came first or another took over. */
+/** Records what the lease holder reports. Throws LEASE_LOST if an answer came first or another sender took over. */
 export function recordAttempt(
   delivery: Delivery,
   { agent, token }: Claimant,
@@ -117,7 +119,7 @@ export function recordAttempt(
   return countAttempt(delivery, policy, attempt, at)
 }
 
-/** One attempt more, with what follows from it. */
+/** Counts one more attempt and schedules what comes next. */
 export function countAttempt(
   delivery: Delivery,
   policy: RedeliveryPolicy,
@@ -139,7 +141,7 @@ export function countAttempt(
   }
 }
 
-/** An escalation is sent until it arrived once; its time to answer is that of the level. */
+/** An escalation is sent until it has arrived once; the level sets how long it has to be answered. */
 function dueAfter(
   delivery: Delivery,
   policy: RedeliveryPolicy,
@@ -152,41 +154,44 @@ function dueAfter(
   return { nextDueAt: isSent ? null : next.nextDueAt, givesUpAt: null }
 }
 
-/** Too many are on their way to this recipient: later, never dropped. The place is its own, so this happens once. */
+/**
+ * Too many deliveries to this recipient: send it later, never drop it. Its time slot is reserved, so it is deferred
+ * only once.
+ */
 export function deferDelivery(delivery: Delivery, until: number): Delivery {
   const deferredMs = until - (delivery.nextDueAt ?? until)
   const givesUpAt = delivery.givesUpAt === null ? null : delivery.givesUpAt + deferredMs
   return { ...delivery, nextDueAt: until, allowedAt: until, givesUpAt, version: delivery.version + 1 }
 }
 
-/** Whether it was put off to this very time. */
+/** Whether it was deferred to exactly this time. */
 export function hasAllowance(row: { readonly allowedAt: number | null }, dueAt: number | null): boolean {
   return row.allowedAt !== null && row.allowedAt === dueAt
 }
 
-/** It cannot be sent at all: nobody tries, and whoever settles its message looks at it now. */
+/** It cannot be sent at all. Nobody tries, and the wait for an answer ends now, so that its message is settled next. */
 export function stopDelivery(delivery: Delivery, error: string, now: number): Delivery {
   return { ...delivery, nextDueAt: null, givesUpAt: now, lastError: error, version: delivery.version + 1 }
 }
 
-/** Its message is gone, so nobody can answer it any more. */
+/** Its message is gone, so nobody can answer it anymore. */
 export function strandDelivery(delivery: Delivery, wall: number): Delivery {
   return { ...closeDelivery(delivery, 'cancelled', { wall }), lastError: strandedBecause }
 }
 
 export const strandedBecause = 'its message is gone'
 
-/** The sender was lost: the same attempt is due again, now. */
+/** The sender was lost: the same attempt is due again immediately. */
 export function reclaimDelivery(delivery: Delivery, now: number): Delivery {
   return { ...giveBackDelivery(delivery, now), crashes: delivery.crashes + 1 }
 }
 
-/** The sender left in good order: the same attempt is due again, now, and nothing is held against it. */
+/** The sender shut down cleanly: the same attempt is due again immediately, and no crash is counted. */
 export function giveBackDelivery(delivery: Delivery, now: number): Delivery {
   return { ...delivery, ...noLease, nextDueAt: now, version: delivery.version + 1 }
 }
 
-/** Ends the delivery, and the lease of whoever is sending it. */
+/** Ends the delivery, and the lease of the process that is sending it. */
 export function closeDelivery(
   delivery: Delivery,
   state: 'acked' | 'refused' | 'unanswered' | 'cancelled',
@@ -203,7 +208,7 @@ export function closeDelivery(
   }
 }
 
-/** The wait for an answer is over. What nobody even tried to send says why. */
+/** The wait for an answer is over. If nobody even tried to send it, the error says why. */
 export function endUnanswered(delivery: Delivery, wall: number): Delivery {
   const ended = closeDelivery(delivery, 'unanswered', { wall })
   return wasTried(delivery) || delivery.lastError !== null
@@ -225,14 +230,14 @@ export function neverSent(deliveries: readonly Pick<Delivery, 'adapter'>[]): str
 }
 
 export interface Postponement {
-  /** When to send again, were it not answered; lease clock. */
+  /** When to send again if there is no answer by then; lease clock. */
   readonly nextAt: number
   readonly note: string | null
-  /** Wall time of a sign of progress; null when it only asks for another try. */
+  /** Wall time of a progress report; null if the recipient only asked for another try. */
   readonly progressAt: number | null
 }
 
-/** The recipient asks for another try, or for time: the schedule goes on from then. Ends a retry under way. */
+/** The recipient asks for another try or for more time: the schedule continues from then. Ends a retry in flight. */
 export function postpone(
   delivery: Delivery,
   policy: RedeliveryPolicy,
@@ -253,7 +258,7 @@ function postponed(
   policy: RedeliveryPolicy,
   nextAt: number,
 ): Pick<Delivery, 'nextDueAt' | 'givesUpAt'> {
-  // Whoever was told by escalation and answered knows of it; how long it may take is the level's matter.
+  // A recipient notified by escalation that answers knows about the message; the level sets how long it may take.
   if (level > 0) return { nextDueAt: null, givesUpAt: null }
   const { nextDueAt, givesUpAt } = schedule(policy, attempts, nextAt)
   if (nextDueAt === null) return { nextDueAt, givesUpAt }
@@ -264,7 +269,7 @@ export function markRead(delivery: Delivery, wall: number): Delivery {
   return { ...delivery, readAt: wall, version: delivery.version + 1 }
 }
 
-/** From the beginning again, after an operator said so. */
+/** Starts over at an operator's request. */
 export function restartDelivery(delivery: Delivery, policy: RedeliveryPolicy, now: number): Delivery {
   return {
     ...delivery,
@@ -277,7 +282,7 @@ export function restartDelivery(delivery: Delivery, policy: RedeliveryPolicy, no
   }
 }
 
-/** Whether the wait for an answer has ended. What is being sent right now may still be answered. */
+/** Whether the wait for an answer has ended. A delivery being sent right now may still be answered. */
 export function hasGivenUp(delivery: Delivery, now: number): boolean {
   return delivery.givesUpAt !== null && delivery.givesUpAt <= now && delivery.agent === null
 }

@@ -1,33 +1,33 @@
-/** What an item waits for: its parent and its blockers, never itself, not even through others. */
+/** What an item waits for: its parent and its blockers, never itself, not even indirectly. */
 import { InvalidError } from '../errors.ts'
 import type { Item, NewItem } from './item.ts'
 
 export const maxStackDepth = 10
 export const maxBlockers = 100
-/** So many items follow in one transaction when the one below them is stacked elsewhere. */
+/** When an item gets a new parent, at most this many items stacked on it are updated in the same transaction. */
 export const maxStacked = 100
-/** Ids that are walked in each direction: more would keep others from writing for too long. */
+/** Ids visited in each direction: visiting more would block other writers for too long. */
 export const maxWalked = 1_000
 
-/** What is known of the items around one whose blockers are set; each as far as it was walked. */
+/** What is known about the items around one whose blockers are being set; each list only as far as it was walked. */
 export interface Surroundings {
-  /** What waits for it, also through others. */
+  /** What waits for it, directly or indirectly. */
   readonly dependents: readonly string[]
-  /** What it is to wait for, also through others. */
+  /** What it would wait for, directly or indirectly. */
   readonly awaited: readonly string[]
 }
 
-/** Of an item that is being made: nothing can wait for it yet. */
+/** For a new item: nothing can wait for it yet. */
 export const nothingAround: Surroundings = { dependents: [], awaited: [] }
 
 const waitsForNothing = { parent: null, ancestors: [], blockers: [], waitingFor: [] } as const
 
-/** Parent and blockers are one mechanism: the item waits until each has succeeded. */
+/** Parent and blockers work the same way: the item waits until each has succeeded. */
 export function dependenciesOf(input: NewItem): Dependencies {
   const { parent } = input
   const ancestors = stackOf(parent ?? null)
   const blockers = input.blockers ?? []
-  // Nearly all items wait for nothing, and many are added at once.
+  // A shortcut: nearly all items wait for nothing, and many are added at once.
   if (!parent && blockers.length === 0) return waitsForNothing
   assertNoCircle(input.id, [...ancestors, ...blockers.map(({ id }) => id)], input.around ?? nothingAround)
   assertDepth(ancestors)
@@ -36,19 +36,22 @@ export function dependenciesOf(input: NewItem): Dependencies {
 
 type Dependencies = Pick<Item, 'parent' | 'ancestors' | 'blockers' | 'waitingFor'>
 
-/** As they are declared anew; what is left out stays. */
+/** Newly declared dependencies; those left out stay as they are. */
 interface Declared {
   readonly parent?: Item | null | undefined
   readonly blockers?: readonly Item[] | undefined
 }
 
-/** Where the walk over what an item is to wait for begins; of an item that is there, its own stack where that stays. */
+/**
+ * Where to start walking what an item would wait for. For an existing item that keeps its parent, that includes its
+ * current stack.
+ */
 export function awaitedFirst({ parent, blockers = [] }: Declared, item: Item | null = null): string[] {
   const stack = parent === undefined ? (item?.ancestors ?? []) : stackOf(parent)
   return [...stack, ...blockers.map(({ id }) => id)]
 }
 
-/** What an open item waits for after some of it was declared anew. */
+/** What an open item waits for once its parent, its blockers or both are redeclared. */
 export function changeDependencies(
   item: Item,
   { parent, blockers, around }: Declared & { around: Surroundings },
@@ -73,7 +76,7 @@ export function isOtherParent(item: Item, parent: Item | null | undefined): bool
   return parent !== undefined && (parent?.id ?? null) !== item.parent
 }
 
-/** In any order, and apart from the parent, which is always among them. */
+/** Whether the declared blockers differ, ignoring order and the parent, which is always among them. */
 export function isOtherSet(item: Item, { parent, blockers }: Declared): boolean {
   if (blockers === undefined) return false
   const besides = (ids: readonly string[], except: string | null) =>
@@ -86,7 +89,7 @@ export function isOtherSet(item: Item, { parent, blockers }: Declared): boolean 
   return declared.size !== present.size || [...declared].some((id) => !present.has(id))
 }
 
-/** The items on top of one that was stacked elsewhere, each in its new place: before and after, from the bottom up. */
+/** The items stacked on one that got a new parent, with their new ancestors: before and after, from the bottom up. */
 export function restacked(moved: Item, stacked: readonly Item[]): { before: Item; after: Item }[] {
   if (stacked.length > maxStacked) {
     throw new InvalidError({
@@ -110,7 +113,7 @@ export function restacked(moved: Item, stacked: readonly Item[]): { before: Item
   return all
 }
 
-/** Ids from the root down to this one. */
+/** Ids from the root down to this item. */
 function stackOf(parent: Item | null): readonly string[] {
   return parent ? [...parent.ancestors, parent.id] : []
 }
@@ -133,8 +136,8 @@ export function waitsFor(declared: readonly Item[]): Pick<Item, 'blockers' | 'wa
 }
 
 /**
- * Items in a circle would all wait for ever. One closed walk is enough, in whichever direction: for an item for which
- * thousands wait, what it is to wait for is quickly walked.
+ * Items in a cycle would all wait forever. One completed walk is enough, in either direction: if thousands wait for an
+ * item, walking what it would wait for is still quick.
  */
 export function assertNoCircle(
   id: string,

@@ -1,4 +1,7 @@
-/** What is wrong with a store and its fleet: findings, each with its remedy. Facts come from outside; this judges them. */
+/**
+ * What is wrong with a store and its fleet: findings, each with its remedy. The caller supplies the facts; this judges
+ * them.
+ */
 import type { Alert } from './alert.ts'
 import type { CommitLoss } from './commit-loss.ts'
 import { counted } from './count.ts'
@@ -13,38 +16,38 @@ export interface Finding {
   readonly check: string
   readonly level: FindingLevel
   readonly what: string
-  /** What to do; null where nothing has to be done. */
+  /** What to do; null if nothing needs doing. */
   readonly remedy: string | null
-  /** Whether `--fix` does it. */
+  /** Whether `--fix` applies the remedy. */
   readonly isFixable: boolean
 }
 
-/** What the process that looks knows of the store beside its rows. */
+/** What the inspecting process knows about the store apart from its rows. */
 export interface StoreFacts {
   readonly engine: 'sqlite' | 'postgres'
   readonly location: string
   readonly durability: 'full' | 'normal'
   readonly schemaVersion: number
   readonly engineVersion: string
-  /** What a PostgreSQL server said of itself. */
+  /** What a PostgreSQL server reports about itself. */
   readonly server: {
     readonly fsync: boolean
     readonly synchronousCommit: string
     readonly synchronousStandbys: string
-    /** The last list that was set, where none is set now. */
+    /** The last standby list that was set, if none is set now. */
     readonly formerStandbys: string | null
   } | null
   readonly version: string
   readonly node: string
-  /** Wall time of whoever looks. */
+  /** Wall time of the inspecting process. */
   readonly wallAt: number
-  /** Sizes in bytes; null where they cannot be had. */
+  /** Sizes in bytes; null if unavailable. */
   readonly storeBytes: number | null
   readonly logBytes: number | null
   readonly freeBytes: number | null
   /** Problems with the store itself. */
   readonly warnings: readonly { readonly check: string; readonly what: string; readonly remedy: string }[]
-  /** The last failure to heal that this process saw. */
+  /** The last healing failure this process saw. */
   readonly recoveryError: string | null
 }
 
@@ -52,10 +55,10 @@ export interface DoctorFacts {
   readonly store: StoreFacts
   /** How far the lease clock is ahead of the store's wall clock. */
   readonly leaseClockAheadMs: number
-  /** How far the wall clock of whoever looks is ahead of the store's. */
+  /** How far the inspecting process's wall clock is ahead of the store's. */
   readonly wallAheadMs: number
   readonly processes: readonly (Judged & { readonly agent: string; readonly pid: number })[]
-  /** What a recovery would free now. */
+  /** How many leases a recovery would free now. */
   readonly lapsed: number
   readonly orphaned: number
   /** Other namespaces in which something is overdue. */
@@ -69,20 +72,20 @@ export interface DoctorFacts {
     readonly tasks: readonly { readonly title: string; readonly host: string }[]
     readonly more: boolean
   }
-  /** Those open for longer than `longTransactionMs`. */
+  /** Transactions open for longer than `longTransactionMs`. */
   readonly transactions: readonly OpenTransaction[]
-  /** Open items that wait for one that failed or is gone; at most `maxVainWaits`. */
+  /** Open items waiting for an item that failed or no longer exists; at most `maxVainWaits`. */
   readonly vainWaits: readonly {
     readonly item: string
     readonly queue: string
     readonly blocker: string
     readonly state: string | null
   }[]
-  /** Who holds advisory locks that sessions of the store wait for. */
+  /** Sessions holding advisory locks that the store's sessions wait for. */
   readonly lockBlockers: readonly LockBlocker[]
-  /** The newest reports of acknowledged commits that the server no longer has, newest last. */
+  /** The most recent reports of acknowledged commits that the server no longer has, newest last. */
   readonly commitLosses: readonly CommitLoss[]
-  /** Wall time of the store. */
+  /** The store's wall time. */
   readonly wall: number
   readonly alerts: readonly Alert[]
 }
@@ -90,16 +93,16 @@ export interface DoctorFacts {
 const mebibyte = 1024 * 1024
 const freeBytesLow = 100 * mebibyte
 const freeBytesMin = 10 * mebibyte
-/** Where a commit moves the log itself, it has 32 MiB; four times that is a reader that does not let go. */
+/** From 32 MiB on, a commit checkpoints the log itself; four times that means a reader is not letting go. */
 const maxLogBytes = 128 * mebibyte
-/** Ours end within seconds; what is open for so long keeps the feed of events back, or was forgotten. */
+/** Our own transactions end within seconds. One that is open this long holds back the event feed, or was forgotten. */
 export const longTransactionMs = 30_000
-/** Who comes back after a weekend should still hear of it. */
+/** Someone who comes back after a weekend should still hear about it. */
 const lossShownMs = 7 * 24 * 3_600_000
-/** Clocks are read one after the other, and people round. */
+/** The clocks are read one after the other, and people round times. */
 const clockSlackMs = 60_000
 
-/** Alerts that say what a check here already says. */
+/** Alerts that duplicate a check in this file. */
 const saidByChecks = new Set(['stale_leases', 'recovery_late', 'dead_holders'])
 
 export function examine(facts: DoctorFacts): Finding[] {
@@ -167,7 +170,7 @@ function checkStore({ engine, engineVersion, location, durability, server }: Sto
   )
 }
 
-/** Whether a failover could forget what was acknowledged. */
+/** Says whether a failover could lose acknowledged changes. */
 function standbysText(server: StoreFacts['server']): string {
   if (server === null) return ''
   return server.synchronousStandbys === ''
@@ -186,7 +189,7 @@ function checkServerClock({ wallAheadMs }: DoctorFacts): Finding {
   )
 }
 
-/** The lease clock stands while the host sleeps, so it may be behind; ahead means that somebody set the date back. */
+/** The lease clock stops while the host sleeps, so it may be behind. If it is ahead, somebody set the date back. */
 function checkOwnClock({ leaseClockAheadMs: aheadMs }: DoctorFacts): Finding {
   if (aheadMs > clockSlackMs) {
     return finding(
@@ -256,11 +259,11 @@ function checkCommits({ commitLosses, wall }: DoctorFacts): Finding[] {
   ]
 }
 
-/** Beyond that they are not counted. */
+/** Waits beyond this are not counted. */
 export const maxVainWaits = 1000
 const waitsShown = 3
 
-/** A parent or blocker that failed may still be retried, so what waits for it goes on waiting, perhaps for ever. */
+/** A failed parent or blocker may still be retried, so items that wait for it keep waiting, perhaps forever. */
 function checkWaits(waits: DoctorFacts['vainWaits']): Finding[] {
   if (waits.length === 0) return []
   const count = new Set(waits.map(({ item, queue }) => JSON.stringify([queue, item]))).size
@@ -373,7 +376,7 @@ function checkRecovery({ recoveryError }: StoreFacts): Finding {
   )
 }
 
-/** Something that keeps the store from being relied on. */
+/** Whether a finding means that the store cannot be relied on. */
 export function isUnhealthy(findings: readonly Finding[]): boolean {
   return findings.some(({ level }) => level === 'error')
 }

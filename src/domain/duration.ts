@@ -1,4 +1,4 @@
-/** Lengths of time as people write them: `30s`, `1h30m`, `500ms`. */
+/** Durations as people write them: `30s`, `1h30m`, `500ms`. */
 
 /** Largest first. */
 export const durationUnits = [
@@ -9,7 +9,7 @@ export const durationUnits = [
   ['ms', 1],
 ] as const
 
-/** The two largest units of it, which say enough; a part of a second only where there is nothing larger. */
+/** The two largest units, which say enough; milliseconds only for less than a second. */
 export function formatDuration(ms: number): string {
   const whole = Math.max(0, Math.round(ms))
   if (whole < 1000) return `${whole}ms`

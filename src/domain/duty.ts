@@ -2,15 +2,17 @@
 import { renewEveryMs } from './lease.ts'
 
 /**
- * While anything is held, the clocks are compared at least this often, without the store: a machine that was suspended
- * renews its leases as soon as it wakes, not when the next renewal happens to be due.
+ * While anything is held, the clocks are compared at least this often, without touching the store: after a suspend, a
+ * machine renews its leases as soon as it wakes, not when the next renewal happens to be due.
  */
 const compareClocksEveryMs = 500
 
-/** Renewals and rounds come up to a tenth earlier or later, so that many processes do not all ask at once. */
+/** Renewals and rounds run up to a tenth early or late, so that many processes do not all ask at once. */
 export const jitterMin = 0.9
 
-/** `dutiesAt`: when each duty is due. Never in the past, so that whoever sleeps until then comes back. */
+/**
+ * `dutiesAt`: when each duty is due. Never returns a past time, so a caretaker that sleeps until then always wakes up.
+ */
 export function nextDutyAt(
   dutiesAt: readonly number[],
   { now, isHolding }: { readonly now: number; readonly isHolding: boolean },
@@ -19,7 +21,7 @@ export function nextDutyAt(
   return Math.max(now, Math.min(clocksAt, ...dutiesAt))
 }
 
-/** The first duty that a new lease or place makes: a renewal, or comparing the clocks. */
+/** The first duty for a new lease or position in line: a renewal, or comparing the clocks. */
 export function firstDutyAt(granted: { readonly requestedAt: number; readonly leaseMs: number }): number {
   const { requestedAt, leaseMs } = granted
   return requestedAt + Math.min(compareClocksEveryMs, jitterMin * renewEveryMs(leaseMs))

@@ -1,4 +1,4 @@
-/** A message as it is handed to a recipient, whatever carries it. */
+/** A message as handed to a recipient, whatever the transport. */
 import type { Delivery } from './delivery.ts'
 import type { Json } from './item.ts'
 import type { Escalation, Message } from './message.ts'
@@ -8,31 +8,31 @@ import { isBroadcast } from './redelivery-policy.ts'
 import { cutText, printable } from './text.ts'
 
 export interface Envelope {
-  /** The same for every attempt: what arrives twice under it is one message. */
+  /** The same for every attempt: if it arrives twice, it is the same message. */
   readonly id: string
-  /** Names one attempt; an answer may quote it instead of the id. */
+  /** Identifies one attempt; an answer may quote it instead of the id. */
   readonly attemptId: string
   readonly attempt: number
-  /** `[REQUIRES-ACK]`, `[RETRY-1]`, …, or `[UNACKNOWLEDGED]` when it escalated. */
+  /** `[REQUIRES-ACK]`, `[RETRY-1]`, …, or `[UNACKNOWLEDGED]` if it escalated. */
   readonly marker: string
   readonly sender: string
   readonly recipient: string
-  /** As registered for the recipient; for the adapter. */
+  /** The address registered for the recipient; for the adapter. */
   readonly address: string | null
   readonly type: string
   readonly content: Json
   readonly context: string | null
   readonly parent: string | null
   readonly priority: number
-  /** 0, or the level of escalation. */
+  /** 0, or the escalation level. */
   readonly level: number
-  /** It goes to several at once. */
+  /** It goes to several recipients at once. */
   readonly broadcast: boolean
   readonly escalation: Escalation | null
   readonly createdAt: number
   /**
-   * One line for people, without control characters, cut where it is long: `content` has everything. What it says is
-   * still a stranger's: show it, and never type it into a terminal or hand it to a shell.
+   * One line for people, without control characters and truncated if long; `content` has everything. It is still
+   * untrusted text: display it, but never type it into a terminal or pass it to a shell.
    */
   readonly text: string
 }
@@ -46,7 +46,7 @@ export function markerOf(level: number, attempt: number): string {
   return attempt > 1 ? `[RETRY-${attempt - 1}]` : '[REQUIRES-ACK]'
 }
 
-/** As it lies in an inbox: what nobody waits for any more can still be answered. */
+/** The marker shown in an inbox: a message nobody waits for anymore can still be answered. */
 export function letterMarker(
   { state }: Pick<Message, 'state'>,
   { level, state: own, attempts }: Delivery,
@@ -93,7 +93,7 @@ export function envelopeOf(
 
 const maxTextLength = 1000
 
-/** A line break of the sender's is a blank here, as in the subject of a mail. */
+/** Line breaks become spaces, as in the subject of an email. */
 function oneLine(text: string): string {
   return printable(cutText(text, maxTextLength).replace(/[\s\u0085]+/gu, ' '))
 }

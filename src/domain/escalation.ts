@@ -1,4 +1,4 @@
-/** Escalation: what happens to a message that those who were asked did not answer in time. */
+/** Escalation: what happens to a message that its recipients did not answer in time. */
 import {
   createDelivery,
   type Delivery,
@@ -21,14 +21,14 @@ import { escalationOf } from './message-damage.ts'
 import type { Recipient } from './recipient.ts'
 import type { EscalationLevel } from './redelivery-policy.ts'
 
-/** Deliveries whose wait has ended are unanswered. */
+/** Marks deliveries whose wait has ended as unanswered. */
 export function giveUp(thread: Thread, at: Clocks): Thread {
   return changeDeliveries(thread, (delivery) =>
     hasGivenUp(delivery, at.now) ? endUnanswered(delivery, at.wall) : delivery,
   )
 }
 
-/** Pending without hope, or the time of a level is over. */
+/** True if the quorum is out of reach, or if the time of an escalation level is over. */
 export function shouldEscalate(thread: Thread, now: number): boolean {
   const { message } = thread
   if (message.state === 'pending') return !isInReach(thread)
@@ -36,8 +36,8 @@ export function shouldEscalate(thread: Thread, now: number): boolean {
 }
 
 /**
- * The next level, once: whom it names is told in deliveries of the same message. After the last level the message is
- * a dead letter. `find` knows who is meant.
+ * Moves to the next level, once: those it names are notified by deliveries of the same message. After the last level
+ * the message becomes a dead letter. `find` resolves the names.
  */
 export function escalate(
   thread: Thread,
@@ -67,7 +67,7 @@ export function escalate(
   }
 }
 
-/** Nobody answered on any level. A message that was never sent says why. */
+/** Nobody answered on any level. If the message was never sent, its note says why. */
 function endUnansweredThread(thread: Thread, wall: number): Thread {
   const { message, deliveries } = closeThread(
     changeDeliveries(thread, (delivery) => (isOpen(delivery) ? endUnanswered(delivery, wall) : delivery)),
@@ -77,7 +77,7 @@ function endUnansweredThread(thread: Thread, wall: number): Thread {
   return { message: { ...message, note: message.note ?? unsentReason(deliveries) }, deliveries }
 }
 
-/** Null where somebody at least tried. */
+/** Null if anyone at least tried. */
 function unsentReason(deliveries: readonly Delivery[]): string | null {
   return deliveries.some(wasTried) ? null : neverSent(deliveries)
 }

@@ -1,6 +1,6 @@
 /**
- * An event: what changed, in the transaction of the change. It carries the fields of the row that are new, so
- * that replaying a thing's events in order rebuilds the row; only renewal times are not recorded.
+ * An event: what changed, written in the same transaction as the change. It carries the fields of the row that are new,
+ * so that replaying an object's events in order rebuilds its row; only renewal times are not recorded.
  */
 import type { Json } from './item.ts'
 
@@ -123,16 +123,16 @@ export interface StoredEvent {
   readonly subject: Subject
   readonly id: string
   readonly queue: string | null
-  /** Version of the thing after the change; null for a remark that changed nothing. */
+  /** Version of the object after the change; null for a remark that changed nothing. */
   readonly version: number | null
   readonly agent: string | null
   readonly token: number | null
-  /** The fields that changed, with their new values; null when the thing was removed or nothing changed. */
+  /** The fields that changed, with their new values; null if the object was removed or nothing changed. */
   readonly change: Readonly<Record<string, unknown>> | null
   readonly detail: Readonly<Record<string, Json | undefined>> | null
 }
 
-/** Times of a lease as it was renewed, and which update of a document goes first; a replay cannot know them. */
+/** Renewal times of leases, and which update of a document goes first; a replay cannot know them. */
 export const renewalFields: ReadonlySet<string> = new Set([
   'preferred',
   'preferredUntil',
@@ -144,7 +144,7 @@ export const renewalFields: ReadonlySet<string> = new Set([
   'sweptAt',
 ])
 
-/** The thing is gone, unless the event tells of a change: a lock taken by force may be kept for its delay. */
+/** The object is gone, unless the event carries a change: a lock taken by force may be kept for its delay. */
 const removals: ReadonlySet<EventKind> = new Set([
   'item.removed',
   'lock.released',
@@ -159,17 +159,17 @@ const removals: ReadonlySet<EventKind> = new Set([
   'delivery.removed',
 ])
 
-/** A thing as its events tell it: the fields that were ever set. */
+/** An object rebuilt from its events: the fields that were ever set. */
 export type Image = Readonly<Record<string, unknown>>
 
-/** Copies of the tables' rows, rebuilt from events, by subject and id. */
+/** Copies of the tables' rows, rebuilt from events, keyed by subject and id. */
 export type Replica = Map<string, Image>
 
 export function replicaKey(event: Pick<StoredEvent, 'subject' | 'id'>): string {
   return `${event.subject}:${event.id}`
 }
 
-/** A thing after one more of its events; null once it was removed. */
+/** An object after one more of its events; null once it is removed. */
 export function foldEvent(image: Image | null, event: Pick<StoredEvent, 'kind' | 'change'>): Image | null {
   if (event.change) return { ...image, ...event.change }
   return removals.has(event.kind) ? null : image

@@ -1,4 +1,4 @@
-/** Why a queue gives nothing out, and what is known of an agent. */
+/** Why a queue hands out nothing, and what is known about an agent. */
 import { type BoundedCount, boundedText, counted } from './count.ts'
 import { formatDuration } from './duration.ts'
 import { type Explanation, explanation, healNow } from './explain.ts'

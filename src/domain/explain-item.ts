@@ -1,4 +1,4 @@
-/** Why an item or a task is where it is. */
+/** Why an item or a task is in its current state. */
 import { formatDuration } from './duration.ts'
 import { type Explanation, explainHeld, explanation, type SafeAct } from './explain.ts'
 import type { Holding } from './holding.ts'
@@ -10,15 +10,15 @@ export interface ItemFacts {
   readonly item: Item
   readonly queue: Queue
   readonly workflow: Workflow
-  /** Where it is held. */
+  /** Who holds it; null if it is not held. */
   readonly holder: Holding | null
-  /** What it waits for, as far as it is still there. */
+  /** The items it waits for that still exist. */
   readonly blockers: readonly Item[]
-  /** 1-based place in line, where it is ready. */
+  /** 1-based position in line, if it is ready. */
   readonly position: number | null
-  /** Live holders of the processing lock, where the queue has one. */
+  /** Live holders of the processing lock, if the queue has one. */
   readonly lockHolders: readonly Holding[]
-  /** The machine a task belongs on, and whether a process runs there; null for what may be taken anywhere. */
+  /** The machine a task belongs on, and whether a process is running there; null if it can be claimed anywhere. */
   readonly host: { readonly name: string; readonly isRunning: boolean } | null
   readonly wall: number
 }
@@ -46,7 +46,7 @@ function explainClosed({ item, workflow }: ItemFacts): Explanation {
   })
 }
 
-/** Of several things that keep it back, the one that lasts longest is named first. */
+/** If several things hold it back, names the one that lasts longest first. */
 function explainWaiting(facts: ItemFacts): Explanation {
   const { item, workflow, wall } = facts
   if (item.quarantinedAt !== null) {
@@ -140,7 +140,7 @@ function explainReady({ item, queue, position, lockHolders, host }: ItemFacts): 
   return explanation('ready', `it can be claimed now${where}${how}`, { evidence })
 }
 
-/** How it fared so far. */
+/** Its history so far. */
 function story(item: Item): string[] {
   return [
     ...(item.attempts === 0 ? [] : [`claimed ${times(item.attempts)}`]),

@@ -1,4 +1,4 @@
-/** Why a lock is held, or free, and why a run does not go on. */
+/** Why a lock is held or free, and why a run does not continue. */
 import { type Explanation, explainHeld, explanation } from './explain.ts'
 import type { Holding } from './holding.ts'
 import type { Lock } from './lock.ts'
@@ -40,7 +40,7 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
   return explainHeld(holder, 'it', evidence)
 }
 
-/** `holder` is that of the lock under which the run goes; null when nobody holds it for this run. */
+/** `holder` holds the run's lock; null if nobody holds it for this run. */
 export function explainRun(run: Progress, holder: Holding | null): Explanation {
   const evidence = [
     `${run.done} done, ${run.failed} failed, ${run.skipped} skipped${run.total === null ? '' : ` of ${run.total}`}`,

@@ -1,4 +1,4 @@
-/** Why a message still waits, or how it ended. */
+/** Why a message is still waiting, or how it ended. */
 import { isOpen } from './delivery.ts'
 import { type Explanation, explanation, type SafeAct } from './explain.ts'
 import type { Thread } from './message.ts'

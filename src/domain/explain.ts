@@ -1,11 +1,11 @@
 /**
- * Why something is as it is: what keeps it, with the evidence, what will happen when, and what may safely be done.
- * Only facts that were loaded; nothing here decides anything.
+ * Why something is in its current state: what keeps it there, the evidence, what will happen when, and what can safely
+ * be done. It only presents loaded facts and decides nothing.
  */
 import { formatDuration } from './duration.ts'
 import { type Holding, isLost } from './holding.ts'
 
-/** `stuck`: nothing will happen by itself. */
+/** `stuck`: nothing will happen on its own. */
 export type ExplainVerdict = 'ready' | 'held' | 'waiting' | 'stuck' | 'free' | 'closed' | 'gone'
 
 /** An operation that changes nothing anybody else relies on. */
@@ -21,7 +21,7 @@ export interface Explanation {
   readonly why: string
   readonly holder: Holding | null
   readonly evidence: readonly string[]
-  /** What happens by itself, and in how long; null: nobody knows when. */
+  /** What happens on its own, and how soon; null if unknown. */
   readonly next: readonly { readonly what: string; readonly inMs: number | null }[]
   readonly can: readonly SafeAct[]
 }
@@ -40,7 +40,7 @@ export const healNow: SafeAct = {
   because: 'gives back what lapsed and what the dead held',
 }
 
-/** Somebody holds it: at work, silent, or lost. */
+/** Explains something that is held: its holder is working, silent or lost. */
 export function explainHeld(holder: Holding, subject: string, evidence: readonly string[]): Explanation {
   const name = holder.agent ?? 'nobody known'
   const facts = { holder, evidence }

@@ -1,12 +1,12 @@
 /**
- * What went wrong with an item. A program throws what it likes, so everything is made fit here: text that can be
- * stored, within bounds, and without the control characters by which a stack could draw on a terminal.
+ * What went wrong with an item. A program can throw anything, so everything is sanitized here: text that can be stored,
+ * within bounds, and without control characters that would let a stack trace draw on a terminal.
  */
 import type { Failure, Item } from './item.ts'
 import { fitText, printableLines } from './text.ts'
 
 const maxLength = { message: 10_000, code: 200, stack: 4_000, header: 500 }
-/** Most errors have none, and a circle of causes must end. */
+/** Most errors have none, and a cycle of causes has to end somewhere. */
 const maxCauses = 5
 
 /** Never throws, whatever was thrown. */
@@ -20,7 +20,7 @@ export function failureOf(thrown: unknown): Failure {
   }
 }
 
-/** The facts of a log line. */
+/** The fields of a log line. */
 export function failureFacts(
   item: Pick<Item, 'queue' | 'id' | 'attempts'>,
   { message, code, stack }: Failure,
@@ -35,13 +35,13 @@ export function failureFacts(
   }
 }
 
-/** Whether it says that trying again may help; undefined where it says nothing of the kind. */
+/** Whether it says that retrying may help; undefined if it does not say. */
 export function retryableIn(thrown: unknown): boolean | undefined {
   const says = fieldOf(thrown, 'retryable')
   return typeof says === 'boolean' ? says : undefined
 }
 
-/** A field of whatever was thrown. An object may have getters that throw, and null has no fields. */
+/** Reads a field of a thrown value. Getters may throw, and null has no fields. */
 export function fieldOf(thrown: unknown, field: string): unknown {
   try {
     return (thrown as Record<string, unknown>)[field]
@@ -50,18 +50,18 @@ export function fieldOf(thrown: unknown, field: string): unknown {
   }
 }
 
-/** What it says of itself: its message if it has one. */
+/** Its message, or its text if it has none. */
 export function messageOf(thrown: unknown): string {
   const message = fieldOf(thrown, 'message')
   return typeof message === 'string' ? message : textOf(thrown)
 }
 
-/** As `String()` has it, with the kind of error; but never throws. */
+/** Like `String()`, including the kind of error, but never throws. */
 export function textOf(thrown: unknown): string {
   try {
     const text = String(thrown)
     if (text !== '[object Object]') return text
-    // Undefined where its toJSON answers nothing.
+    // Undefined if its toJSON returns nothing.
     const json: string | undefined = JSON.stringify(thrown)
     return json ?? wordless
   } catch {
@@ -71,14 +71,14 @@ export function textOf(thrown: unknown): string {
 
 const wordless = 'the thrown value has no readable text'
 
-/** The frames matter most: a long message, which the failure has anyway, gives way to them. */
+/** The frames matter most, so a long header is cut to make room for them; the failure has the message anyway. */
 function stackOf(thrown: unknown): string {
   const stacks: string[] = []
   let error = thrown
   for (let depth = 0; depth <= maxCauses; depth++) {
     const stack = fieldOf(error, 'stack')
     if (typeof stack !== 'string' || stack === '') break
-    // Spaces, not any white space: a message of many empty lines would take minutes to search.
+    // Spaces and tabs only, not `\s`: searching a message with many empty lines would take minutes.
     const framesAt = stack.search(/\n[ \t]+at /)
     const header = framesAt === -1 ? stack : stack.slice(0, framesAt)
     const frames = framesAt === -1 ? '' : stack.slice(framesAt)

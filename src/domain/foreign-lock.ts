@@ -1,6 +1,7 @@
 /**
- * Advisory locks that somebody else holds. PostgreSQL lets every role that may connect take every one of ours. Which are
- * ours is seen only while somebody waits for them, so others are named too, for who was just refused as BUSY.
+ * Advisory locks held by someone else. PostgreSQL lets every role that can connect take any of ours. We can tell which
+ * locks are ours only while someone waits for them, so others are listed too, for callers that were just refused as
+ * BUSY.
  */
 import { counted } from './count.ts'
 
@@ -8,19 +9,22 @@ export interface LockBlocker {
   /** The server process that holds it. */
   readonly pid: number
   readonly role: string
-  /** How the program calls itself. */
+  /** The program's own name for itself. */
   readonly program: string
   /** Whether that role may write to the store. */
   readonly usesStore: boolean
-  /** Sessions of the store that wait for what it holds, and for how long the first of them has. */
+  /** Sessions of the store that wait for it, and how long the first of them has waited. */
   readonly waiting: number
   readonly waitedMs: number
 }
 
-/** Ours let go within the 4 s after which the server ends a frozen client; behind a pooler they go by any name. */
+/**
+ * Our sessions let go within the 4 s after which the server ends a frozen client; behind a pooler they may have any
+ * name.
+ */
 const ownMs = 5_000
 
-/** Somebody without any business in the store, or who keeps a lock for longer than Holdfast ever does. */
+/** A role with no access to the store, or a session that holds a lock longer than Holdfast ever does. */
 export function isForeign({ usesStore, waitedMs }: LockBlocker): boolean {
   return !usesStore || waitedMs > ownMs
 }

@@ -1,10 +1,10 @@
-/** How a grant ended: by its holder, in good order, or because it was taken away. */
+/** How a grant ended: normally, by its holder, or because it was taken away. */
 import { endKinds } from './crash-pattern.ts'
 import { foldEvent, type StoredEvent } from './event.ts'
 
 /**
- * The event by which the holder itself ended a grant: it completed, failed, moved or released what it held under that
- * token. Null when the grant was taken away (a reclaim, a cancellation, force) or has not ended. A process whose helper
+ * The event with which the holder itself ended a grant: it completed, failed, moved or released what it held under that
+ * token. Null if the grant was taken away (a reclaim, a cancellation, force) or has not ended. A process whose helper
  * finished the work must not be told that it lost it.
  */
 export function endByHolder(

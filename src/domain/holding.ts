@@ -1,8 +1,8 @@
-/** Who holds something, and what is known of the holder: alive or not, and how we know. */
+/** Who holds something, and what is known about the holder: whether it is alive, and how we know. */
 import type { Instance } from './instance.ts'
 import { type LeaseColumns, type LeaseStatus, leaseStatus } from './lease.ts'
 
-/** What a process of some machine could say of another. */
+/** What one process could tell about another. */
 export interface Judged {
   readonly instance: string
   readonly liveness: 'alive' | 'dead' | 'unknown'
@@ -12,7 +12,7 @@ export interface Judged {
 
 export interface Holding {
   readonly agent: string | null
-  /** Bound: a process stands behind it. Manual: it ends by release, by lapse or by an operator. */
+  /** Bound: a process renews it. Manual: it ends by release, by lapse or by an operator. */
   readonly kind: 'manual' | 'bound'
   readonly liveness: Judged['liveness']
   readonly evidence: string
@@ -25,7 +25,7 @@ export interface Holding {
   readonly status: LeaseStatus
 }
 
-/** What is known of the processes behind leases. */
+/** What is known about the processes behind leases. */
 export interface Processes {
   readonly instances: readonly Instance[]
   readonly judged: readonly Judged[]
@@ -51,7 +51,10 @@ const noProcess = {
   evidence: 'a manual lease: no process stands behind it',
 } as const
 
-/** What the store says of its end comes first; then what somebody saw; else nobody knows, and the lease decides. */
+/**
+ * The store's record of its end comes first, then what someone observed. Otherwise it is unknown, and the lease
+ * decides.
+ */
 export function judgeProcess(
   id: string,
   { instances, judged }: Processes,
@@ -69,14 +72,14 @@ export function judgeProcess(
   }
 }
 
-/** Machines with a process that has the store open and that nobody has found dead. */
+/** Machines with a process that has the store open and has not been found dead. */
 export function runningHosts({ instances, judged }: Processes): ReadonlySet<string> {
   const dead = new Set(judged.filter(({ liveness }) => liveness === 'dead').map(({ instance }) => instance))
   const running = instances.filter(({ id, endedAt }) => endedAt === null && !dead.has(id))
   return new Set(running.map(({ hostName }) => hostName))
 }
 
-/** The lease is over, or its holder is proven dead: the next recovery takes it. */
+/** The lease has expired, or its holder is proven dead: the next recovery takes it. */
 export function isLost({ status, liveness, kind }: Holding): boolean {
   return status === 'expired' || status === 'stale' || (kind === 'bound' && liveness === 'dead')
 }

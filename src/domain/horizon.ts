@@ -1,18 +1,18 @@
 /**
- * The moment from which ages are counted back when old things are removed. A machine's date can be wrong, and what is
- * removed is gone, so a date is believed only after the lease clock, which nobody sets, has run beside it for a while:
- * it is noted first, and settled later if the date has not gone back since.
+ * The time from which ages are measured when old data is removed. A machine's date can be wrong, and removed data is
+ * gone. So a date is trusted only after the lease clock, which nobody sets, has run alongside it for a while: the date
+ * is noted first, and settled later if it has not gone back since.
  *
- * Not promised: that a date which stays wrong for longer than the wait is found out.
+ * Not promised: that a date that stays wrong for longer than the wait is detected.
  */
 
 export interface Horizon {
-  /** How long a noted date waits, ms of the lease clock; there is one horizon per wait. */
+  /** How long a noted date waits, in ms of the lease clock; there is one horizon per wait. */
   readonly waitMs: number
-  /** Wall time that ages count back from, with the lease clock beside it; null while no date has been believed. */
+  /** Wall time from which ages are measured, and the lease clock at that time; null until a date has been trusted. */
   readonly settledAt: number | null
   readonly settledLeaseAt: number | null
-  /** Wall time that waits to be believed, with the lease clock beside it. */
+  /** Wall time waiting to be trusted, and the lease clock at that time. */
   readonly notedAt: number
   readonly notedLeaseAt: number
   readonly version: number
@@ -26,21 +26,21 @@ interface Clocks {
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
-/** Dates are corrected by seconds all the time; nothing is lost by a minute. */
+/** Clocks are corrected by seconds all the time, and nothing is lost by a minute. */
 const toleranceMs = minuteMs
 
-/** The wait of the horizon that every process with retention keeps. */
+/** The wait of the horizon kept by every process with retention. */
 export const usualWaitMs = hourMs
 
-/** An hour. What is kept for less than that would be gone within the hour anyway, and waits a minute. */
+/** An hour. Data kept for less than an hour would be gone within the hour anyway, so it waits a minute. */
 export function waitFor(ageMs: number): number {
   return ageMs < usualWaitMs ? minuteMs : usualWaitMs
 }
 
-/** The horizon as it stands now; the same object when nothing has changed. */
+/** The current horizon; the same object if nothing has changed. */
 export function settleHorizon(kept: Horizon | null, waitMs: number, clocks: Clocks): Horizon {
   if (kept === null) return noted({ waitMs, settledAt: null, settledLeaseAt: null, version: 0 }, clocks)
-  // The date was ahead when it was believed: what has ended since then is not as old as it seems.
+  // The date was ahead when it was trusted, so what has ended since then is not as old as it seems.
   if (!isSettled(kept.settledAt, clocks))
     return noted({ ...kept, settledAt: null, settledLeaseAt: null }, clocks)
   if (hasGoneBack(kept, clocks)) return noted(kept, clocks)
@@ -48,7 +48,7 @@ export function settleHorizon(kept: Horizon | null, waitMs: number, clocks: Cloc
   return noted({ ...kept, settledAt: kept.notedAt, settledLeaseAt: kept.notedLeaseAt }, clocks)
 }
 
-/** Whether a date that was believed can still be true. */
+/** Whether a trusted date can still be right. */
 export function isSettled(settledAt: number | null, { wall }: Pick<Clocks, 'wall'>): boolean {
   return settledAt === null || wall >= settledAt
 }
@@ -67,8 +67,8 @@ function noted(
 }
 
 /**
- * The date by which somebody's own request measures ages, at once: the wall clock, unless the last date that was
- * believed and the lease clock since then say that it is earlier.
+ * The date by which an explicit request measures ages, without waiting: the wall clock, unless the last trusted date
+ * plus the lease clock since then gives an earlier time.
  */
 export function agreedWall(kept: Horizon | null, { now, wall }: Clocks): number {
   if (kept === null || kept.settledAt === null || kept.settledLeaseAt === null) return wall

@@ -1,4 +1,4 @@
-/** One incarnation of a process, with what is needed to prove its death. A name may repeat; an instance never. */
+/** One incarnation of a process, with what is needed to prove its death. Names may repeat; instances never do. */
 import type { Held } from './crash.ts'
 import { type LeaseColumns, lastSignOfLife } from './lease.ts'
 
@@ -8,7 +8,7 @@ export interface ProcessIdentity {
   readonly pidNamespace: string
   readonly hostName: string
   readonly pid: number
-  /** Start time as the kernel tells it; null where it cannot be had, then only a missing pid proves death. */
+  /** Start time reported by the kernel; null if unavailable, in which case only a missing pid proves death. */
   readonly startTime: string | null
 }
 
@@ -17,15 +17,15 @@ export interface Instance extends ProcessIdentity {
   readonly agent: string
   readonly startedAt: number
   readonly beatAt: number
-  /** Its last beat on the lease clock; null for a process that others named, which does not beat. */
+  /** Its last heartbeat on the lease clock; null for a process that others registered, which does not beat. */
   readonly seenAt: number | null
   /** When this process last looked for things to heal. */
   readonly sweptAt: number | null
   readonly endedAt: number | null
   readonly endReason: string | null
-  /** Who said that this process stands behind the agent; null where the process itself opened the store. */
+  /** Who registered this process for the agent; null if the process opened the store itself. */
   readonly registeredBy: string | null
-  /** When something it held was first found lost, on the lease clock, and what its process held then. */
+  /** When something it held was first found lost, on the lease clock, and what its process held at that time. */
   readonly lostAt: number | null
   readonly lostItems: number
   readonly lostSuspects: number
@@ -46,7 +46,7 @@ export function startInstance(
 /** The process behind a claim: the caller's own, or the one registered for its agent; null for a manual lease. */
 export interface Claimant {
   readonly instance: string | null
-  /** A claim by an ended instance is refused: nobody would notice its death. A missing row proves nothing. */
+  /** A claim by an ended instance is refused, because nobody would notice its death. A missing row proves nothing. */
   readonly hasEnded: boolean
 }
 
@@ -70,12 +70,12 @@ export function endInstance(instance: Instance, reason: string, wall: number): I
   }
 }
 
-/** A process under all of its instances, and how much it holds now. */
+/** A process with all its instances, and how much it holds now. */
 export interface Process extends Held {
   readonly instances: readonly Instance[]
 }
 
-/** Instances by the process they are of; a process that opened a store twice has two. */
+/** Groups instances by process; a process that opened a store twice has two. */
 export function processesOf(
   instances: readonly Instance[],
   holds: ReadonlyMap<string, Held>,
@@ -97,8 +97,8 @@ export function processesOf(
 
 /**
  * What the process held when it was first found lost, if that was recorded. Its items may be taken in several
- * transactions and lapse one after the other; without a record, the last of them would look as if it had been alone.
- * A record counts for everything that has given no sign of life since.
+ * transactions and lapse one after another; without a record, the last one would look as if it had been alone. A record
+ * applies to everything that has given no sign of life since.
  */
 export function recordedLoss({ instances }: Process, lost: LeaseColumns): Held | null {
   const silentSince = lastSignOfLife(lost)
@@ -106,7 +106,7 @@ export function recordedLoss({ instances }: Process, lost: LeaseColumns): Held |
   return recorded ? { items: recorded.lostItems, suspects: recorded.lostSuspects } : null
 }
 
-/** The instance with the loss of its process recorded. */
+/** Records the loss of its process on the instance. */
 export function recordLoss(instance: Instance, { items, suspects }: Held, now: number): Instance {
   return {
     ...instance,
@@ -117,15 +117,18 @@ export function recordLoss(instance: Instance, { items, suspects }: Held, now: n
   }
 }
 
-/** Ten minutes: twenty beats. A process that wakes after that joins again as a new instance. */
+/** Ten minutes: twenty heartbeats. A process that wakes up later than that joins again as a new instance. */
 export const silentAfterMs = 10 * 60 * 1000
 
-/** Whether a process that beats has not done so for so long. Its wall clock may be wrong; the lease clock is one. */
+/**
+ * Whether a process that should send heartbeats has been silent too long. Judged by the lease clock, which all share,
+ * because the process's wall clock may be wrong.
+ */
 export function isSilent({ seenAt, endedAt }: Instance, now: number): boolean {
   return endedAt === null && seenAt !== null && seenAt < now - silentAfterMs
 }
 
-/** Those that hold nothing beyond what is being taken from them. */
+/** The instances that hold nothing beyond what is being taken from them. */
 export function endableInstances(
   instances: readonly Instance[],
   held: readonly { readonly instance: string; readonly count: number }[],

@@ -1,12 +1,12 @@
-/** Where the items that a list asks for can stand: it looks nowhere else, however long the other lines are. */
+/** Which lines can contain the items a list asks for. It reads no others, however long they are. */
 import type { Phase } from './item.ts'
 import { knownState, type State, type Workflow } from './workflow.ts'
 
 export interface ItemLines {
   readonly lines: readonly Phase[]
-  /** The closed ones it asks for ended badly, all of them. */
+  /** All closed items it asks for have failed. */
   readonly failedOnly: boolean
-  /** The waiting ones it asks for are set aside, all of them. */
+  /** All waiting items it asks for are quarantined. */
   readonly quarantinedOnly: boolean
 }
 
@@ -21,7 +21,7 @@ export interface WantedItems {
 const everywhere: readonly Phase[] = ['ready', 'suspect', 'waiting', 'held', 'closed']
 const claimable: readonly Phase[] = ['ready', 'suspect', 'waiting']
 
-/** Of a state that nobody knows, as of all states without a workflow, items may be anywhere. */
+/** Items in an unknown state, or in any state if the workflow is unknown, may be in any line. */
 export function decideLines(
   { states, phase, quarantined, isHeld }: WantedItems,
   workflow: Workflow | null,
@@ -30,13 +30,13 @@ export function decideLines(
   const wanted = known.filter((state) => state != null)
   const isKnown = wanted.length === known.length
   const canStand = (line: Phase) => !isKnown || wanted.some((state) => linesOf(state).includes(line))
-  // What recovery could not place was set aside in whatever state it was in.
+  // Recovery quarantines an item it cannot handle in whatever state it was in.
   const quarantinedOnly = !canStand('waiting')
   const lines = everywhere.filter(
     (line) =>
       (phase === null || line === phase) &&
       (canStand(line) || (line === 'waiting' && quarantined !== false)) &&
-      // Imports may keep back what somebody holds.
+      // Imports may quarantine an item that someone holds.
       (quarantined !== true || line === 'waiting' || line === 'held') &&
       (isHeld !== true || line === 'held'),
   )

@@ -1,4 +1,7 @@
-/** What holds of every item between two changes. SQLite's table checks it too; PostgreSQL's does not, see its migration. */
+/**
+ * Invariants that hold for every item between changes. SQLite's table enforces them too; PostgreSQL's does not, see its
+ * migration.
+ */
 import type { Item } from './item.ts'
 
 const rules: Readonly<Record<string, (item: Item) => boolean>> = {
@@ -16,7 +19,7 @@ const rules: Readonly<Record<string, (item: Item) => boolean>> = {
   'only what waits has a time to wait for': ({ phase, runAt }) => phase === 'waiting' || runAt === null,
 }
 
-/** The first rule that an item would not keep; null for a sound one. */
+/** The first rule an item breaks; null if it is sound. */
 export function brokenRule(item: Item): string | null {
   for (const rule in rules) if (!rules[rule]?.(item)) return rule
   return null

@@ -1,7 +1,6 @@
 /**
- * An item: a piece of work in a queue. Pure rules for every act on it; each returns the item as it is
- * afterwards, one version higher. Who may act (token and agent) is checked by `assertHolds`, first thing in
- * every act of a holder.
+ * An item: a piece of work in a queue. Pure rules for every operation on it; each returns the resulting item, one
+ * version higher. Every operation by a holder starts with `assertHolds`, which checks its token and agent.
  */
 import { AttemptsExhaustedError, HoldfastError, IllegalMoveError, InvalidError } from '../errors.ts'
 import { type Backoff, backoffMs } from './backoff.ts'
@@ -19,8 +18,8 @@ export type Json =
   | { readonly [key: string]: Json | undefined }
 
 /**
- * Which line an item stands in. Each has an index of its own, so that a claim meets only what it can take. A suspect
- * can be claimed too, but each process takes only one at a time.
+ * Which line an item is in. Each line has its own index, so that a claim reads only items it can take. A suspect can be
+ * claimed too, but each process takes only one at a time.
  */
 export type Phase = 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
 
@@ -28,12 +27,12 @@ export interface Failure {
   readonly message: string
   readonly code?: string | undefined
   readonly retryable?: boolean | undefined
-  /** Where it was thrown, and its causes; shortened. */
+  /** Where it was thrown and what caused it; truncated. */
   readonly stack?: string | undefined
 }
 
 export interface Item extends LeaseColumns {
-  /** The machine that a manual claim came from, if anybody knows; that of a bound one is its instance's. */
+  /** The machine a manual claim came from, if known. For a bound claim, look at its instance. */
   readonly holderHost: string | null
   readonly id: string
   readonly queue: string
@@ -41,7 +40,7 @@ export interface Item extends LeaseColumns {
   readonly state: string
   readonly phase: Phase
   readonly priority: number
-  /** A name for the thing worked on (a workspace, a branch); unique in its queue while the item is open. */
+  /** Names the thing being worked on (a workspace, a branch); unique in its queue while the item is open. */
   readonly key: string | null
   readonly dedupeKey: string | null
   /** Id of the item this one is stacked on. */
@@ -50,21 +49,21 @@ export interface Item extends LeaseColumns {
   readonly ancestors: readonly string[]
   /** Ids this item was declared to depend on. */
   readonly blockers: readonly string[]
-  /** Those of them that have not succeeded yet. */
+  /** The blockers that have not succeeded yet. */
   readonly waitingFor: readonly string[]
-  /** Not claimable before this wall time; null once it has come. */
+  /** Not claimable before this wall time; null once that time has passed. */
   readonly runAt: number | null
-  /** The agent that may claim it before `runAt`, when it is everybody's again. */
+  /** The only agent that may claim it before `runAt`; after that, anyone may. */
   readonly offeredTo: string | null
   readonly attempts: number
   readonly failures: number
-  /** Crashes blamed on it since its last new progress. */
+  /** Crashes blamed on it since it last made new progress. */
   readonly crashes: number
-  /** How often it was lost along with others since then. */
+  /** How often it was lost along with other items since then. */
   readonly exposures: number
-  /** Since when it may be what kills its holders; null: nothing points to it. */
+  /** When it came under suspicion of killing its holders; null if it is not suspected. */
   readonly suspectedAt: number | null
-  /** Its progress when its holder was last lost: only progress that differs is new. */
+  /** Its progress when its holder was last lost. Only progress that differs from this counts as new. */
   readonly progressAtLoss: Json
   /** How often new progress has cleared its crashes. */
   readonly crashResets: number
@@ -87,7 +86,7 @@ export interface Item extends LeaseColumns {
   readonly result: string | null
   /** JSON text; opaque here. */
   readonly payload: string
-  /** The workflow's own facts (bead, head, tested-against, rebase count, journal, …). */
+  /** Facts specific to the workflow (bead, head, tested-against, rebase count, journal, …). */
   readonly data: { readonly [key: string]: Json | undefined }
 }
 
@@ -104,7 +103,7 @@ export function describeItem(item: Pick<Item, 'id' | 'key' | 'queue'>): string {
   return `item ${item.key === null ? item.id : `${item.key} (${item.id})`} of queue ${item.queue}`
 }
 
-/** The one place that says which line an item stands in. */
+/** The only place that decides which line an item is in. */
 export function phaseOf(item: Omit<Item, 'phase'>, workflow: Workflow): Phase {
   const state = stateOf(workflow, item.state)
   if (state.closed) return 'closed'
@@ -121,19 +120,19 @@ export interface NewItem {
   readonly dedupeKey?: string | null | undefined
   readonly parent?: Item | null | undefined
   readonly blockers?: readonly Item[] | undefined
-  /** Ids of everything that already waits for an item of this id, also through others. */
+  /** Ids of everything that already waits for an item with this id, directly or indirectly. */
   readonly around?: Surroundings | undefined
   readonly runAt?: number | null | undefined
   readonly maxAttempts: number
   readonly submittedBy: string | null
   readonly payload: string
   readonly data: Item['data']
-  /** Tokens start above this: an earlier item under the same key may have had it. */
+  /** Tokens start above this, because an earlier item with the same key may have used it. */
   readonly tokenFloor?: number | undefined
 }
 
-// Written out field by field, here and in `enter`: an object literal with one leading spread, or none, is many
-// times faster than one with several, and these run for every item.
+// Written out field by field, here and in `enter`. An object literal with at most one leading spread is many times
+// faster than one with several, and these functions run for every item.
 export function createItem(input: NewItem, workflow: Workflow, wall: number): Item {
   const { parent, ancestors, blockers, waitingFor } = dependenciesOf(input)
   return settle(
@@ -193,7 +192,7 @@ function delayed(runAt: number | null | undefined, wall: number): number | null 
   return runAt == null || runAt <= wall ? null : runAt
 }
 
-/** Sets anew what an open item waits for; its parent stays among them. */
+/** Replaces the blockers of an open item; its parent stays among them. */
 export function setItemBlockers(
   item: Item,
   workflow: Workflow,
@@ -208,7 +207,7 @@ export function setItemBlockers(
   return editItem(item, waitsFor(blockers), workflow)
 }
 
-/** The item with some of it changed by whoever brought it; its state stays. */
+/** The item with fields changed by its submitter; its state stays the same. */
 export function editItem(
   item: Item,
   edit: Partial<Omit<Item, 'state' | 'phase' | 'version'>>,
@@ -228,7 +227,7 @@ export function claimItem(
   return grantItem(item, to, workflow, holder, at)
 }
 
-/** Claims an item that is asked for by name, also from a state that is never handed out as the next one. */
+/** Claims an item by name, even from a state in which it is never handed out as the next item. */
 export function claimItemByName(
   item: Item,
   workflow: Workflow,
@@ -246,7 +245,7 @@ function isInLine({ phase }: Item): boolean {
   return phase === 'ready' || phase === 'suspect'
 }
 
-/** Where an item stands in the line of its queue. */
+/** What determines an item's position in its queue's line. */
 export type LinePosition = Pick<Item, 'priority' | 'addedAt' | 'id'>
 
 /** The order in which items are claimed: by priority, then age, then id. */
@@ -256,7 +255,7 @@ export function compareInLine(left: LinePosition, right: LinePosition): number {
   return left.id < right.id ? -1 : 1
 }
 
-/** Delayed, waiting for others, or quarantined: not to be claimed in any state. */
+/** Delayed, waiting for others, or quarantined: not claimable in any state. */
 function isKeptBack(item: Omit<Item, 'phase'>): boolean {
   return item.runAt !== null || item.waitingFor.length > 0 || item.quarantinedAt !== null
 }
@@ -289,7 +288,7 @@ function grantItem(
   return enter(claimed, to, workflow, at.wall)
 }
 
-/** Guards an act of the holder; answers whether the lease had already lapsed. */
+/** Guards an operation by the holder. Returns whether the lease had already lapsed. */
 export function assertHolds(item: Item, { agent, token }: Claimant, now: number): { late: boolean } {
   return assertHolder(item, {
     subject: describeItem(item),
@@ -301,7 +300,7 @@ export function assertHolds(item: Item, { agent, token }: Claimant, now: number)
   })
 }
 
-/** Same state to same state changes nothing and is not an error; null says so. */
+/** Returns null for a move to the current state: nothing changes, and it is not an error. */
 export function moveItem(item: Item, workflow: Workflow, to: string, at: Clocks): Item | null {
   const target = stateOf(workflow, to)
   if (to === item.state) return null
@@ -322,7 +321,7 @@ export function completeItem(item: Item, workflow: Workflow, result: string | nu
   return { ...enter(item, from.completeTo, workflow, at.wall), result, error: null }
 }
 
-/** A repeated completion by the same grant is answered, not refused: its first answer may have been lost. */
+/** A repeated completion under the same grant succeeds, because the first response may have been lost. */
 export function isCompletedUnder(item: Item, token: number | undefined): boolean {
   return item.token === token && item.outcome === 'succeeded'
 }
@@ -334,17 +333,17 @@ export interface FailOptions {
   readonly random: number
 }
 
-/** Counts a handled failure; the last one allowed ends in the workflow's failed state even when repeatable. */
+/** Counts a handled failure. The last allowed failure ends in the workflow's failed state, even if it is retryable. */
 export function failItem(item: Item, workflow: Workflow, options: FailOptions, at: Clocks): Item {
   const from = stateOf(workflow, item.state)
   if (from.failTo === undefined) throw illegal(item, 'failed', from)
   const failures = item.failures + 1
   const mayRepeat = options.retryable && failures < item.maxAttempts
   const to = mayRepeat ? (from.failRetryableTo ?? from.failTo) : from.failTo
-  // Its handler came to an end and its process lives on: it was not what killed the others.
+  // The handler finished and its process is still alive, so this item did not kill the others.
   const cleared = { exposures: 0, suspectedAt: null }
   const failed = { ...item, ...cleared, failures, error: { ...options.error, retryable: options.retryable } }
-  // Whatever can be claimed at once after a failure waits first, or it would fail in a tight circle.
+  // An item that is claimable right after a failure has to wait first, or it would fail in a tight loop.
   if (stateOf(workflow, to).claimTo !== undefined) {
     const runAt = at.wall + backoffMs(options.backoff, failures, options.random)
     return enter({ ...failed, runAt }, to, workflow, at.wall)
@@ -352,7 +351,7 @@ export function failItem(item: Item, workflow: Workflow, options: FailOptions, a
   return enter(failed, to, workflow, at.wall)
 }
 
-/** Giving back on purpose: no failure, no crash. Legal from every held state. */
+/** A deliberate release counts as neither a failure nor a crash. Legal from every held state. */
 export function releaseItem(item: Item, workflow: Workflow, at: Clocks): Item {
   return enter(item, lostTo(item, workflow), workflow, at.wall)
 }
@@ -407,12 +406,12 @@ export interface Loss {
   readonly maxCrashes: number
 }
 
-/** Takes a held item from its lost holder; keeps identity, payload, priority, key, data and progress. */
+/** Takes a held item from its lost holder. Identity, payload, priority, key, data and progress are kept. */
 export function reclaimItem(item: Item, workflow: Workflow, loss: Loss, at: Clocks): Item {
   return enter({ ...item, ...markLoss(item, loss, at.wall) }, lostTo(item, workflow), workflow, at.wall)
 }
 
-/** Quarantines a held item that no rule covers, since its state is unknown: a person has to look at it. */
+/** Quarantines a held item whose state is unknown: no rule covers it, so a person has to look at it. */
 export function quarantineItem(item: Item, reason: string, at: Clocks): Item {
   return {
     ...item,
@@ -434,7 +433,7 @@ export function releaseItemFromQuarantine(item: Item, workflow: Workflow, at: Cl
     })
   }
   const known = knownState(workflow, item.state)
-  // What was set aside in a held or unknown state goes back in line: nobody holds it.
+  // An item quarantined in a held or unknown state goes back in line, because nobody holds it.
   const to = known ? (known.lostTo ?? item.state) : workflow.initial
   const freed = { ...item, ...noSuspicion, crashResets: 0, quarantinedAt: null, quarantineReason: null }
   const stays = to === item.state && !known?.closed
@@ -443,12 +442,12 @@ export function releaseItemFromQuarantine(item: Item, workflow: Workflow, at: Cl
     : enter(freed, to, workflow, at.wall)
 }
 
-/** New progress is a sign that the work itself is sound, so it clears what speaks against it. */
+/** New progress suggests that the work itself is sound, so it clears suspicion. */
 export function recordProgress(item: Item, progress: Json): Item {
   return { ...item, ...clearedBy(item, progress), progress, version: item.version + 1 }
 }
 
-/** Kept for one agent for a time; a free item only. */
+/** Reserves a free item for one agent until the given time. */
 export function offerItem(
   item: Item,
   workflow: Workflow,
@@ -472,14 +471,14 @@ export function promoteItem(item: Item, workflow: Workflow): Item {
   return settle({ ...item, runAt: null, offeredTo: null, version: item.version + 1 }, workflow)
 }
 
-/** A blocker has succeeded. Null when the item did not wait for it. */
+/** A blocker has succeeded. Returns null if the item was not waiting for it. */
 export function unblockItem(item: Item, workflow: Workflow, blocker: string): Item | null {
   if (!item.waitingFor.includes(blocker)) return null
   const waitingFor = item.waitingFor.filter((id) => id !== blocker)
   return settle({ ...item, waitingFor, version: item.version + 1 }, workflow)
 }
 
-/** What others wait for is not removed from under them: they would wait for ever. `waiting`: some of them. */
+/** Refuses to remove an item that others wait for: they would wait forever. `waiting` lists some of them. */
 export function assertUnneeded(item: Item, waiting: readonly Pick<Item, 'id'>[], next: string): void {
   if (waiting.length === 0) return
   const ids = waiting.map(({ id }) => id)
@@ -491,8 +490,8 @@ export function assertUnneeded(item: Item, waiting: readonly Pick<Item, 'id'>[],
 }
 
 /**
- * As it is for whoever looks: without the blockers that have succeeded and from which it is yet to be freed. Its
- * version is that of its row.
+ * The item as readers should see it: without blockers that have already succeeded but have not yet been removed from
+ * its row. It keeps the version of its row.
  */
 export function withoutClosedBlockers(item: Item, workflow: Workflow, closed: readonly string[]): Item {
   const freed = closed.reduce((each, blocker) => unblockItem(each, workflow, blocker) ?? each, item)
@@ -505,7 +504,7 @@ function lostTo(item: Item, workflow: Workflow): string {
   return state.lostTo
 }
 
-/** Every change of state goes through here: times never run backwards, a lease ends with the held states. */
+/** Every state change goes through here. Times never run backwards, and leaving the held states ends the lease. */
 export function enter(item: Item, to: string, workflow: Workflow, wall: number): Item {
   const { held, closed } = stateOf(workflow, to)
   const stateChangedAt = Math.max(wall, item.stateChangedAt, item.startedAt ?? 0)
@@ -537,7 +536,9 @@ export function enter(item: Item, to: string, workflow: Workflow, wall: number):
   )
 }
 
-/** Completes an item that was just made here: nobody else has it yet, so it need not be copied once more. */
+/**
+ * Sets the phase of an item that was just created here. Nothing else refers to it yet, so it need not be copied again.
+ */
 function settle(made: { -readonly [Field in keyof Item]: Item[Field] }, workflow: Workflow): Item {
   made.phase = phaseOf(made, workflow)
   return made

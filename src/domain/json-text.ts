@@ -1,19 +1,20 @@
 /**
- * Reading JSON that somebody typed or another program wrote. A number with more digits than a JavaScript number holds
- * would come out as another one: `12345678901234567890` as `12345678901234567000`. It is refused with its path.
+ * Reading JSON that someone typed or another program wrote. A number with more digits than a JavaScript number can hold
+ * would silently change: `12345678901234567890` would become `12345678901234567000`. Such a number is refused with its
+ * path.
  */
 import type { Json } from './item.ts'
 import { JsonFault, type JsonPath } from './json.ts'
 
-/** Throws `SyntaxError` where it is no JSON, and `JsonFault` where a number cannot be kept. */
+/** Throws `SyntaxError` if it is not JSON, and `JsonFault` if a number would change. */
 export function parseJsonText(text: string): Json {
   const value = JSON.parse(text) as Json
-  // Up to 15 digits always come back as they were; an exponent may be beyond every number.
+  // Up to 15 digits always survive; an exponent may exceed every number.
   if (/[\d.]{16}|\d[eE]/.test(text)) assertNumbersHold(text)
   return value
 }
 
-/** How deep lists and objects stand in one another, read off the text; it need not be JSON. */
+/** How deeply lists and objects are nested, judged from the text, which need not be valid JSON. */
 export function depthOfJson(text: string): number {
   let depth = 0
   let deepest = 0
@@ -32,9 +33,9 @@ const [quoteCode, openList, closeList, openObject, closeObject] = [0x22, 0x5b, 0
 
 const numberHere = /-?\d[\d.eE+-]*/y
 
-/** The text is known to be JSON. */
+/** The text must be valid JSON. */
 function assertNumbersHold(text: string): void {
-  /** For each object or list around the token: the name or place of what comes next in it. */
+  /** For each enclosing object or list: the name or index of its next element. */
   const path: (string | number)[] = []
   let word = ''
   for (let index = 0; index < text.length; index++) {
@@ -57,7 +58,7 @@ function assertNumbersHold(text: string): void {
   }
 }
 
-/** Where the quotes close that open here. */
+/** Index of the closing quote for the one that opens here. */
 function endOfWord(text: string, start: number): number {
   let index = start + 1
   while (index < text.length && text.charAt(index) !== '"') index += text.charAt(index) === '\\' ? 2 : 1
@@ -68,7 +69,7 @@ function nextKey(key: string | number | undefined): string | number {
   return typeof key === 'number' ? key + 1 : ''
 }
 
-/** Whether the number has the digits that were written, in as many places as were written. */
+/** Whether the parsed number has the same digits and magnitude as the text. */
 function holds(token: string): boolean {
   if (token.length > maxTokenLength) return false
   const written = digitsOf(token)
@@ -77,7 +78,7 @@ function holds(token: string): boolean {
   if (written.digits === '') return true
   if (value === 0) return false
   const digitCount = written.digits.length
-  // The shortest way to write it, or its exact digits: programs print either.
+  // Its shortest form, or its exact digits: programs print either.
   const ways = digitCount > maxDigits ? [String(value)] : [String(value), value.toPrecision(digitCount)]
   return ways.some((way) => {
     const { digits, exponent } = digitsOf(way)
@@ -85,12 +86,12 @@ function holds(token: string): boolean {
   })
 }
 
-/** All the digits of the smallest number fit. */
+/** Long enough for all digits of the smallest number. */
 const maxTokenLength = 1100
-/** What `toPrecision` takes at most. */
+/** The most that `toPrecision` accepts. */
 const maxDigits = 100
 
-/** A number as its digits without zeros at either end, times a power of ten; its sign does not matter. */
+/** A number as digits without leading or trailing zeros, times a power of ten. The sign is ignored. */
 function digitsOf(token: string): { digits: string; exponent: number } {
   const [mantissa = '', power = '0'] = token.replace(/^-/, '').toLowerCase().split('e')
   const [whole = '', fraction = ''] = mantissa.split('.')

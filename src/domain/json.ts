@@ -1,18 +1,19 @@
 /**
- * JSON at the edge: a value becomes text once, and what JSON cannot carry is refused with its path. Stored as JSON would
- * have it, a Map is `{}`, not-a-number is null and a function is gone; who reads it later cannot tell.
+ * JSON at the edge: a value is turned into text once, and anything JSON cannot represent is refused with its path.
+ * `JSON.stringify` would silently turn a Map into `{}` and NaN into null and drop functions, and later readers could
+ * not tell.
  */
 import { messageOf } from './failure.ts'
 import type { Json } from './item.ts'
 
-/** Deeper than anybody means, and well within what every engine can read. */
+/** Deeper than anyone needs, and well within what every engine can read. */
 export const maxDepth = 200
 /** The largest payload, document, result or set of facts. */
 export const maxPayloadBytes = 256 * 1024
 
 export type JsonPath = readonly (string | number)[]
 
-/** Why a value is not JSON, and where in it. */
+/** Why a value cannot be represented as JSON, and where in it. */
 export class JsonFault extends Error {
   readonly path: JsonPath
   readonly next: string
@@ -26,7 +27,10 @@ export class JsonFault extends Error {
   }
 }
 
-/** JSON text of a value within so many bytes. Throws `JsonFault`. Undefined properties are dropped, as JSON does. */
+/**
+ * The JSON text of a value, at most `maxBytes` long. Throws `JsonFault`. Undefined properties are dropped, as JSON
+ * does.
+ */
 export function jsonText(value: unknown, maxBytes: number): string {
   return fitting(
     textOfData(value, maxBytes) ?? JSON.stringify(plainOf(value, { maxBytes, maxDepth })),
@@ -34,17 +38,17 @@ export function jsonText(value: unknown, maxBytes: number): string {
   )
 }
 
-/** Most values are plain data, and only looking at them costs a fraction of copying them. Null for anything else. */
+/** Most values are plain data, and checking that costs a fraction of copying them. Null for anything else. */
 function textOfData(value: unknown, maxBytes: number): string | null {
   try {
     return isPlain(value, 0, { left: maxBytes }) ? JSON.stringify(value) : null
   } catch {
-    // A getter or a proxy throws; whoever copies it can say where.
+    // A getter or a proxy threw; the copy made instead will report where.
     return null
   }
 }
 
-/** The order of an object's keys says nothing. */
+/** Ignores the order of object keys. */
 export function isSameJson(left: Json | undefined, right: Json | undefined): boolean {
   if (left === right) return true
   if (!isComposite(left) || !isComposite(right) || Array.isArray(left) !== Array.isArray(right)) return false
@@ -62,14 +66,14 @@ interface Bounds {
   readonly maxDepth: number
 }
 
-/** The value as its JSON text would be read. Throws `JsonFault`. */
+/** The value as it would come back from its JSON text. Throws `JsonFault`. */
 export function jsonCopy(value: unknown, bounds: Bounds): Json {
   const copy = plainOf(value, bounds)
   fitting(JSON.stringify(copy), bounds.maxBytes)
   return copy
 }
 
-/** One text for equal values, whatever the order of their fields. For plain data only. */
+/** The same text for equal values, whatever the order of their fields. For plain data only. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_, part: unknown) => {
     if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
@@ -78,7 +82,7 @@ export function canonicalJson(value: unknown): string {
 }
 
 function fitting(text: string, maxBytes: number): string {
-  // A character has at most three bytes for each of its units, so short texts need not be measured.
+  // A UTF-16 code unit takes at most three bytes, so short texts need not be measured.
   const bytes = 3 * text.length <= maxBytes ? text.length : Buffer.byteLength(text)
   if (bytes > maxBytes)
     throw tooLarge(`has ${bytes} bytes of JSON, the limit is ${maxBytes}`, maxBytes, bytes)
@@ -90,12 +94,12 @@ function tooLarge(what: string, maxBytes: number, bytes?: number): JsonFault {
   return new JsonFault([], what, 'store the content elsewhere and give a reference to it', facts)
 }
 
-/** How many more parts are looked at: each takes a byte at least, and parts that are shared can be without number. */
+/** How many more parts may be visited. Each takes at least one byte, and shared parts can repeat without limit. */
 interface Room {
   left: number
 }
 
-/** Whether it is plain data, of which JSON's own text says everything. False proves nothing. */
+/** Whether it is plain data that `JSON.stringify` represents in full. False proves nothing. */
 function isPlain(value: unknown, depth: number, room: Room): boolean {
   if (typeof value === 'string' || typeof value === 'boolean' || value === null) return true
   if (typeof value === 'number') return Number.isFinite(value)
@@ -115,7 +119,7 @@ function isPlain(value: unknown, depth: number, room: Room): boolean {
   return true
 }
 
-/** A copy of plain data: each `toJSON` and each getter asked once. */
+/** Copies a value into plain data, calling each `toJSON` and each getter once. */
 function plainOf(value: unknown, { maxBytes, maxDepth }: Bounds): Json {
   const room: Room = { left: maxBytes }
   const path: (string | number)[] = []
@@ -167,7 +171,7 @@ function plainOf(value: unknown, { maxBytes, maxDepth }: Bounds): Json {
     return Array.from(parts, (part, index) => {
       path.push(index)
       const copy = copyOf(part, index)
-      // JSON has null there, which is something else.
+      // JSON would put null there, which is a different value.
       if (copy === undefined) throw unfit('undefined')
       path.pop()
       return copy
@@ -182,7 +186,7 @@ function plainOf(value: unknown, { maxBytes, maxDepth }: Bounds): Json {
     for (const name of names) {
       path.push(name)
       const field = copyOf((part as Record<string, unknown>)[name], name)
-      // Assigned, __proto__ would become the prototype.
+      // A plain assignment to __proto__ would set the prototype.
       if (field !== undefined)
         Object.defineProperty(copy, name, {
           value: field,
@@ -207,13 +211,13 @@ function tooDeep(maxDepth: number): JsonFault {
   return new JsonFault([], what, 'make it flatter, or give it as text', { maxDepth })
 }
 
-/** What they hold is in no field: JSON would keep nothing of it, or numbers as names. */
+/** Their content is not in fields: JSON would keep none of it, or numbers as names. */
 const unreadable =
   /^(?:Map|Set|Error|RegExp|Promise|(?:Shared)?ArrayBuffer|DataView|.*Array|Number|String|Boolean)$/
 
 const maxKindLength = 60
 
-/** What the language knows it as; a class of the program's own may have any name. */
+/** The type as the language sees it; a program's own class may have any name. */
 function tagOf(part: object): string {
   return Object.prototype.toString.call(part).slice('[object '.length, -1)
 }
@@ -227,6 +231,6 @@ function kindOf(part: object): string {
 
 function isPlainObject(part: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(part)
-  // Of this program or of another realm, where every prototype but the last has one of its own.
+  // Plain in this realm or another one: it has no prototype, or one that has no prototype itself.
   return prototype === null || Object.getPrototypeOf(prototype) === null
 }

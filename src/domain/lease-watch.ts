@@ -1,4 +1,4 @@
-/** What can be said of a held lease from outside: how long it runs or is overdue, and what looks wrong with it. */
+/** What an observer can say about a held lease: how long it still runs or is overdue, and what looks wrong with it. */
 import { isExpired, type LeaseColumns, lastSignOfLife, leaseStatus, type Thresholds } from './lease.ts'
 
 export interface Watched {
@@ -7,7 +7,9 @@ export interface Watched {
   readonly isStale: boolean
   /** Its holder is proven dead, whether the lease has expired or not. */
   readonly isOrphaned: boolean
-  /** No renewal, progress or update for a whole lease. Reported only; nobody is robbed for it. */
+  /**
+   * No renewal, progress or update for the length of a whole lease. Only reported; nobody loses a lease because of it.
+   */
   readonly isSuspect: boolean
   readonly remainingMs: number
   readonly expiredMs: number
@@ -18,7 +20,7 @@ export interface Watched {
 export interface Look {
   /** Lease clock. */
   readonly now: number
-  /** How long ago anything of the thing was changed; null when nobody knows. */
+  /** How long ago the leased object last changed; null if unknown. */
   readonly unchangedForMs: number | null
   readonly holderIsDead: boolean
   readonly thresholds: Thresholds

@@ -1,15 +1,15 @@
 /**
- * The lease: agent X holds R until T under a token. Every leased row carries these columns, and every rule
- * about them is here. A lease alone does not give mutual exclusion of effects: only the token, checked where
- * the effect happens, does.
+ * The lease: agent X holds R until T under a token. Every leased row carries these columns, and all the rules about
+ * them are here. A lease alone does not guarantee mutual exclusion of effects; only checking the token where the effect
+ * happens does.
  */
 import { HeldError, InvalidError, LeaseLostError } from '../errors.ts'
 
 export interface LeaseColumns {
   readonly agent: string | null
-  /** The process that stands behind the lease (bound), or null (manual). */
+  /** The process that renews the lease (bound), or null (manual). */
   readonly instance: string | null
-  /** Fencing number of the last grant; only grows, also after the lease has ended. */
+  /** Fencing number of the last grant. It only grows, even after the lease has ended. */
   readonly token: number
   readonly grantedAt: number | null
   readonly renewedAt: number | null
@@ -20,7 +20,7 @@ export interface LeaseColumns {
 export interface Holder {
   readonly agent: string
   readonly instance: string | null
-  /** The machine of a holder without an instance, if anybody knows. */
+  /** The machine of a holder that has no instance, if known. */
   readonly holderHost?: string | null
 }
 
@@ -28,7 +28,9 @@ export type LeaseStatus = 'live' | 'near' | 'expired' | 'stale'
 
 export const maxLeaseMs = 24 * 60 * 60 * 1000
 
-/** When a lease counts as near its end, and when an expired one as stale, as somebody asks; both have defaults. */
+/**
+ * When a lease counts as near its end, and when an expired one counts as stale. The caller chooses; both have defaults.
+ */
 export interface Thresholds {
   readonly nearMs?: number | undefined
   readonly staleMs?: number | undefined
@@ -56,14 +58,14 @@ export function assertLeaseMs(leaseMs: number): void {
 }
 
 /**
- * The shortest lease that a process can renew in time. Its thread finds a new lease within 100 ms, renews it after a
- * third of its length, and the holder gives up after two thirds: that leaves 150 ms for a renewal.
+ * The shortest lease a process can renew in time. Its thread notices a new lease within 100 ms and renews it after a
+ * third of its length, and the holder gives up after two thirds. That leaves 150 ms for a renewal.
  */
 const renewableLeaseMsMin = 500
 
 /**
- * For a lease that a process renews; what nobody renews may be as short as it likes. What is no length at all is refused
- * by the operation.
+ * Only for leases that a process renews; one that nobody renews may be as short as the caller likes. A value that is
+ * not a valid length is left for the operation to refuse.
  */
 export function assertRenewable(leaseMs: unknown): void {
   if (typeof leaseMs !== 'number' || !(leaseMs >= 0) || leaseMs >= renewableLeaseMsMin) return
@@ -74,33 +76,33 @@ export function assertRenewable(leaseMs: unknown): void {
   })
 }
 
-/** Strictly after: at `expiresAt` itself the lease still holds. A held row without an expiry has lapsed. */
+/** Strictly after: at `expiresAt` itself the lease is still valid. A held row without an expiry has lapsed. */
 export function isExpired(row: Pick<LeaseColumns, 'expiresAt'>, now: number): boolean {
   return row.expiresAt === null || row.expiresAt < now
 }
 
-/** When leases are judged, and whether the clock may be believed. */
+/** The time at which leases are judged, and whether the clock can be trusted. */
 export interface Judging {
   readonly now: number
-  /** Another server's clock, or one that was moved: nobody loses anything by it. */
+  /** The clock belongs to another server or was moved, so nobody may lose a lease because of it. */
   readonly isDoubtful?: boolean | undefined
-  /** For how long the store spares a lease that nobody renews after its end. */
+  /** How long the store spares a lease that nobody renews after it expires. */
   readonly manualGraceMs?: number | undefined
 }
 
 type Lapsing = Pick<LeaseColumns, 'expiresAt' | 'instance'> & { readonly delayedSince?: number | null }
 
-/** Whether somebody else may take what the lease was for. */
+/** Whether someone else may take what the lease protects. */
 export function hasLapsed(row: Lapsing, { now, isDoubtful, manualGraceMs }: Judging): boolean {
   return !isDoubtful && isExpired(row, now - spareMs(row, manualGraceMs))
 }
 
-/** When it may be taken from its holder: at its end, or when its grace is over. */
+/** When it may be taken from its holder: when it expires, or when its grace period is over. */
 export function lapsesAt(row: Lapsing, { manualGraceMs }: Pick<Judging, 'manualGraceMs'>): number {
   return (row.expiresAt ?? 0) + spareMs(row, manualGraceMs)
 }
 
-/** A process that renews needs no grace, and a lock that is kept back for a delay has no holder to spare. */
+/** A process that renews needs no grace, and a lock in its delay after a loss has no holder to spare. */
 function spareMs({ instance, delayedSince = null }: Lapsing, manualGraceMs = 0): number {
   return instance === null && delayedSince === null ? manualGraceMs : 0
 }
@@ -115,14 +117,14 @@ export function leaseStatus(
   return row.expiresAt < now + nearMs ? 'near' : 'live'
 }
 
-/** A third of a short lease, or every 30 s lease would always count as near its end. */
+/** A third of a short lease; otherwise a 30 s lease would always count as near its end. */
 function nearMsOf({ leaseMs }: LeaseColumns): number {
   return Math.min(thresholds.nearMs, (leaseMs ?? thresholds.nearMs) / 3)
 }
 
 /**
- * Tokens of one resource only grow: by the previous one, by the floor that deleted rows left, and by the
- * clock in microseconds, which carries them over a restored backup. Safe integers until the year 2255.
+ * Tokens of one resource only grow. Each is above the previous one, above the floor left by deleted rows, and at least
+ * the clock in microseconds, which keeps them growing across a restored backup. Safe integers until the year 2255.
  */
 export function nextToken(previous: number, floor: number, now: number): number {
   return Math.max(previous + 1, floor + 1, now * 1000)
@@ -131,7 +133,7 @@ export function nextToken(previous: number, floor: number, now: number): number 
 export interface Granting {
   readonly leaseMs: number
   readonly now: number
-  /** Token of the last grant of this resource; 0 when there was none. */
+  /** Token of the last grant of this resource; 0 if there was none. */
   readonly previous: number
   readonly floor: number
 }
@@ -149,7 +151,7 @@ export function grant(holder: Holder, { leaseMs, now, previous, floor }: Grantin
   }
 }
 
-/** Renewing is now + lease and never shortens. */
+/** The new expiry is now + lease. Renewing never shortens a lease. */
 export function renew<Row extends LeaseColumns>(row: Row, now: number, leaseMs = row.leaseMs ?? 0): Row {
   assertLeaseMs(leaseMs)
   return { ...row, renewedAt: now, expiresAt: Math.max(row.expiresAt ?? 0, now + leaseMs), leaseMs }
@@ -158,8 +160,8 @@ export function renew<Row extends LeaseColumns>(row: Row, now: number, leaseMs =
 const maxExtensionMs = 60 * 60 * 1000
 
 /**
- * Extending adds to the expiry, so it always grows; capped at now + the larger of the extra time and 1 h.
- * Refused on a lapsed lease: somebody may already be about to take it.
+ * Adds to the expiry, so it always grows; capped at now + the larger of the extra time and 1 h. Refused on a lapsed
+ * lease, because someone may already be about to take it.
  */
 export function extend<Row extends LeaseColumns>(
   row: Row,
@@ -169,28 +171,28 @@ export function extend<Row extends LeaseColumns>(
   assertLeaseMs(extraMs)
   const wanted = (row.expiresAt ?? now) + extraMs
   const cap = now + Math.max(extraMs, maxExtensionMs)
-  // Never below the present expiry: a cap must not turn an extension into a cut.
+  // Never below the current expiry: the cap must not turn an extension into a cut.
   const expiresAt = Math.max(row.expiresAt ?? 0, Math.min(wanted, cap))
   return { ...row, renewedAt: now, expiresAt, capped: wanted > cap }
 }
 
-/** A holder counts from before its request and gives up this long before the store would. */
+/** A holder counts from before its request and gives up this long before the store would reclaim the lease. */
 export function safetyMarginMs(leaseMs: number): number {
   return Math.min(Math.max(leaseMs / 10, 1000), leaseMs / 3)
 }
 
 /**
- * Renewed every third of the lease: two tries may fail before the holder has to give up. A long lease is there to
- * outlast a store that is away, so it is renewed every quarter: 60 s, of which at most 15 s have passed and 6 s are
- * margin, leave 39 s for a failover.
+ * Renews every third of the lease, so that two attempts may fail before the holder has to give up. A long lease is
+ * meant to outlast a store outage, so it is renewed every quarter: of 60 s, at most 15 s have passed and 6 s are
+ * margin, which leaves 39 s for a failover.
  */
 export function renewEveryMs(leaseMs: number): number {
   return Math.min(leaseMs / 3, Math.max(leaseMs / 4, 10_000))
 }
 
 /**
- * Same process, or, for a manual lease, the same token: this is the holder calling again. A process may have been
- * registered for the holder after it was granted a manual lease.
+ * Whether this is the holder calling again: the same process or, for a manual lease, the same token. A process may have
+ * been registered for the holder after its manual lease was granted.
  */
 export function isSameHolder(row: LeaseColumns, caller: Holder & { token?: number | undefined }): boolean {
   if (row.agent !== caller.agent) return false
@@ -201,23 +203,23 @@ export function lastSignOfLife(row: LeaseColumns): number {
   return Math.max(row.grantedAt ?? 0, row.renewedAt ?? 0)
 }
 
-/** Who acts on a lease, and which grant it says it has. */
+/** Who acts on a lease, and under which grant it claims to act. */
 export interface Claimant {
   readonly agent: string
   readonly token: number | undefined
 }
 
-/** Anybody who reads a row sees its token, so the token alone proves nothing: the agent has to be the holder too. */
+/** Anyone who reads a row sees its token, so the token alone proves nothing: the agent has to match the holder too. */
 export function isHolder(row: LeaseColumns, { agent, token }: Claimant): boolean {
   return row.token === token && !isAnothers(row, agent)
 }
 
-/** A damaged row that names no holder is nobody else's. */
+/** A damaged row that names no holder does not belong to another agent. */
 function isAnothers(row: LeaseColumns, agent: string): boolean {
   return row.agent !== null && row.agent !== agent
 }
 
-/** After the token: whoever lost the lease must stop, whatever name it acts under. */
+/** Checked after the token: a caller that lost the lease must stop, whatever name it acts under. */
 export function assertSameAgent(row: LeaseColumns, agent: string, subject: string): void {
   if (!isAnothers(row, agent)) return
   throw new HeldError(
@@ -227,8 +229,8 @@ export function assertSameAgent(row: LeaseColumns, agent: string, subject: strin
 }
 
 /**
- * The guard of every write by a holder: its token first, then its agent. A lapsed lease that nobody reclaimed still
- * counts, and is reported as late; once reclaimed, released or granted anew it does not.
+ * Guards every write by a holder: first its token, then its agent. A lapsed lease that nobody has reclaimed still
+ * counts, and is reported as late. Once reclaimed, released or granted again, it no longer counts.
  */
 export function assertHolder(
   row: LeaseColumns,
@@ -237,7 +239,7 @@ export function assertHolder(
     held: boolean
     now: number
     goneBecause?: string
-    /** Of the row, for those who log what they met. */
+    /** Version of the row, for callers that log what they found. */
     version?: number
   },
 ): { late: boolean } {

@@ -1,9 +1,9 @@
 /**
- * The line for a named lock. A waiter has a place by a lease of its own, whose token is its ticket; a free slot goes
- * to the first waiters that are alive, and a newcomer never overtakes them. Waiters ask for their turn; nobody hands
- * a lock to a process that may have died meanwhile.
+ * The line for a named lock. Each waiter holds its position under its own lease, whose token is its ticket. A free slot
+ * goes to the first live waiters, and a newcomer never overtakes them. Waiters ask for the lock themselves; it is never
+ * handed to a process that may have died in the meantime.
  *
- * Not promised: that a waiter keeps its place when its process is silent for longer than its lease.
+ * Not promised: that a waiter keeps its position if its process is silent for longer than its lease.
  */
 import { HoldfastError, InvalidError } from '../errors.ts'
 import {
@@ -35,15 +35,17 @@ export interface Waiter extends LeaseColumns {
   readonly version: number
 }
 
-/** A lock with who holds it and who is next, as far as a decision needs it. */
+/** A lock, its holders and the next waiter, as far as a decision needs them. */
 export interface LockLine {
   /** The rows of its slots. */
   readonly locks: readonly Lock[]
-  /** The first waiter alive. */
+  /** The first live waiter. */
   readonly next: Waiter | null
-  /** The caller's own place; null when it has none. */
+  /** The caller's own position; null if it is not in line. */
   readonly own: Waiter | null
-  /** How many waiters are alive, and how many of them are before the caller's place; counted as far as was asked. */
+  /**
+   * How many live waiters there are, and how many of them are ahead of the caller; counted only as far as requested.
+   */
   readonly waiting: number
   readonly ahead: number
   /** The highest ticket in the line; 0 when it is empty. */
@@ -51,25 +53,25 @@ export interface LockLine {
   readonly floor: number
 }
 
-/** The front of a line, for the one look that serves all waiters of a process. */
+/** The front of a line, read once on behalf of all waiters of a process. */
 export interface LineHead {
   /** The rows of its slots. */
   readonly locks: readonly Lock[]
-  /** The first waiters alive, as many as were asked for. */
+  /** The first live waiters, as many as were requested. */
   readonly first: readonly Waiter[]
-  /** The place of the caller's own first waiter, alive or lapsed; null when it has none. */
+  /** The caller's own first waiter, live or lapsed; null if it has none. */
   readonly own: Waiter | null
-  /** How many waiters alive are before that place, counted up to `maxAhead`. */
+  /** How many live waiters are ahead of it, counted up to `maxAhead`. */
   readonly ahead: number
 }
 
 export interface LineLook {
-  /** Places whose turn has come. */
+  /** Ids of the waiters that can now have the lock. */
   readonly called: readonly string[]
-  /** Who among the caller's waiters should ask for the lock besides: nobody, its first, or each of them. */
+  /** Which of the caller's other waiters should ask for the lock too: none, the first, or all of them. */
   readonly asking: 'none' | 'first' | 'all'
   readonly ahead: number
-  /** Who holds the lock; one of them may enter again. */
+  /** Who holds the lock; one of these may re-enter it. */
   readonly holders: readonly { readonly agent: string | null; readonly token: number }[]
 }
 
@@ -77,7 +79,7 @@ export interface NamedRequest extends AcquireRequest {
   readonly user: string | null
   readonly run: string | null
   readonly delayMs: number
-  /** The holder may enter again, and leaves as often. */
+  /** The holder may re-enter the lock, and must release it as many times. */
   readonly reentrant: boolean
 }
 
@@ -94,11 +96,13 @@ export type Turn =
       readonly holder: string | null
       readonly since: number
       readonly expiresAt: number | null
-      /** Lapsed locks that asked for a delay: it begins now. */
+      /** Lapsed locks that asked for a delay, which starts now. */
       readonly delayed: readonly LockChange[]
     }
 
-/** Whose turn is it? Granted only when every slot before the caller's place in line is free. */
+/**
+ * Decides whether the caller gets the lock. Granted only if there are more free slots than live waiters ahead of it.
+ */
 export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & { wall: number }): Turn {
   assertSlots(request, line.locks, at)
   const own = request.reentrant ? line.locks.find((lock) => isOwn(lock, request)) : undefined
@@ -119,27 +123,27 @@ export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & 
   return { outcome: 'held', ...keptOutBy(taken, isKept ? null : line.next, request.slots), delayed }
 }
 
-/** How a lock with so many slots stands: what is taken of it, and how many may still have one. */
+/** Which slots of a lock are taken, and how many are still available. */
 function occupancyOf(slots: number, rows: readonly Lock[], at: Judging) {
   const delayed = rows
     .filter((lock) => hasLapsed(lock, at) && lock.delayMs > 0 && lock.delayedSince === null)
     .map((before) => ({ before, after: delayLock(before, at.now) }))
-  // As they are once every delay has begun: a lapsed slot that asked for one is not to be had.
+  // The rows once every delay has started: a lapsed slot that asked for a delay is not available.
   const locks = rows.map((lock) => delayed.find(({ before }) => before === lock)?.after ?? lock)
   const taken = locks.filter((lock) => !hasLapsed(lock, at))
-  // A delay under another number of slots is one of all of them.
+  // A delay under a different slot count blocks every slot.
   const isKept = taken.some((lock) => lock.slots !== slots)
   return { locks, taken, delayed, isKept, free: isKept ? 0 : Math.max(0, slots - taken.length) }
 }
 
-/** Which of the first in line should ask for the lock now. */
+/** Which of the first waiters should ask for the lock now. */
 export function lookAtLine(slots: number, { locks, first, own, ahead }: LineHead, at: Judging): LineLook {
   const { taken, delayed, free } = occupancyOf(slots, locks, at)
   const held = taken.filter(({ delayedSince }) => delayedSince === null)
-  // The first begins the delay of a lapsed lock, or stands in line anew.
+  // The first waiter starts the delay of a lapsed lock, or joins the line again.
   const isFirst = delayed.length > 0 || own === null || isExpired(own, at.now)
   const some = isFirst ? 'first' : 'none'
-  // Who wants another number of slots is refused.
+  // Every waiter has to ask, because each will be refused for wanting a different slot count.
   const isAll = held.some((lock) => lock.slots !== slots)
   return {
     called: first.slice(0, free).map(({ id }) => id),
@@ -150,15 +154,15 @@ export function lookAtLine(slots: number, { locks, first, own, ahead }: LineHead
 }
 
 /**
- * The places that stay alive for another lease. One whose turn has come is left alone: its process has a lease's time to
- * take the lock, and one that is stuck does not keep a free lock from the others.
+ * Renews the waiters' leases, except for waiters that can now have the lock. Their process has one lease to take it; if
+ * it is stuck, its lease lapses, so it does not keep a free lock from the others.
  */
 export function renewWaiters(
   waits: readonly Waiter[],
   heads: readonly Pick<LineHead, 'locks' | 'first'>[],
   at: Judging,
 ): readonly { readonly before: Waiter; readonly after: Waiter }[] {
-  // Nobody has said of a free lock how many slots it has: one at least.
+  // A free lock has no row that says how many slots it has: assume one, the minimum.
   const called = heads.flatMap(({ locks, first }) =>
     first.slice(0, occupancyOf(locks[0]?.slots ?? 1, locks, at).free),
   )
@@ -171,7 +175,7 @@ function isOwn(lock: Lock, request: NamedRequest): boolean {
   return isSameHolder(lock, request) && (token === undefined || token === lock.token) && lock.slots === slots
 }
 
-/** Who keeps the caller out: the holder whose lease ends first or, when a slot is free, the next in line. */
+/** What blocks the caller: the holder whose lease expires first or, if a slot is free, the next waiter in line. */
 function keptOutBy(taken: readonly Lock[], next: Waiter | null, slots: number) {
   if (taken.length < slots && next)
     return { holder: next.agent, since: next.joinedAt, expiresAt: next.expiresAt }
@@ -179,7 +183,7 @@ function keptOutBy(taken: readonly Lock[], next: Waiter | null, slots: number) {
   return { holder: delayedSince === null ? agent : null, since: acquiredAt, expiresAt }
 }
 
-/** Somebody who believes a lock is exclusive must not get in beside two others. */
+/** A caller that believes a lock is exclusive must not get in alongside two others. */
 function assertSlots({ name, slots }: NamedRequest, locks: readonly Lock[], at: Judging): void {
   const other = locks.find(
     (lock) => lock.delayedSince === null && !hasLapsed(lock, at) && lock.slots !== slots,
@@ -205,17 +209,17 @@ function enterAgain(before: Lock, leaseMs: number, now: number): Extract<Turn, {
   return { outcome: 'entered', before, after }
 }
 
-/** One step out; null when that was the last and the lock is free. */
+/** Leaves one level; null if that was the last one and the lock is free. */
 export function leaveLock(lock: Lock): Lock | null {
   return lock.depth > 1 ? { ...lock, depth: lock.depth - 1, version: lock.version + 1 } : null
 }
 
-/** The lock's holder was lost: free at once, or after the delay it had asked for. */
+/** The lock's holder was lost: the lock is freed at once (null), or after the delay it asked for. */
 export function loseLock(lock: Lock, now: number): Lock | null {
   return lock.delayMs > 0 && lock.delayedSince === null ? delayLock(lock, now) : null
 }
 
-/** Keeps everybody out for the delay; under a new token, so that the lost holder is refused at once. */
+/** Keeps everyone out for the delay, under a new token so that the lost holder is refused at once. */
 function delayLock(lock: Lock, now: number): Lock {
   return {
     ...lock,
@@ -227,7 +231,7 @@ function delayLock(lock: Lock, now: number): Lock {
   }
 }
 
-/** The lock goes to another agent, as a manual lease under a new token: the former holder is refused. */
+/** Gives the lock to another agent as a manual lease under a new token, so that the former holder is refused. */
 export function transferLock(
   lock: Lock,
   slots: readonly Lock[],
@@ -246,9 +250,12 @@ export function transferLock(
 }
 
 export const maxWaiters = 1000
-/** Whoever has as many before it need not know how many more: the more it counts, the later it sees that all have left. */
+/**
+ * Beyond this, a waiter need not know how many are ahead: the more it counts, the later it notices that they have all
+ * left.
+ */
 export const maxAhead = 30
-/** A frozen process at the head of the line holds up the others for no longer than this. */
+/** A frozen process at the head of the line delays the others by at most this long. */
 export const waiterLeaseMs = 5_000
 
 export function joinLine(
@@ -269,7 +276,7 @@ export function joinLine(
   return { ...grant({ agent, instance }, lease), id, name, joinedAt: at.wall, version: 1 }
 }
 
-/** Whether a waiter should show again that it lives. */
+/** Whether a waiter should renew its lease. */
 export function isWaiterDue(waiter: Waiter, now: number): boolean {
   return (waiter.expiresAt ?? 0) - now < (waiterLeaseMs * 2) / 3
 }

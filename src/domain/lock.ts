@@ -1,6 +1,6 @@
 /**
- * A lock: an exclusive named lease, or one of N slots under one name, each slot a resource with tokens of its
- * own. A row exists only while the lock is held; what a deleted row's token was, the namespace's floor keeps.
+ * A lock: an exclusive named lease, or one of N slots under one name, each slot a resource with its own tokens. A row
+ * exists only while the lock is held; once it is deleted, the namespace's floor remembers its token.
  */
 import { InvalidError, LeaseLostError } from '../errors.ts'
 import {
@@ -29,20 +29,20 @@ export interface Lock extends LeaseColumns {
   readonly user: string | null
   /** The run it is held for; progress is recorded under that name. */
   readonly run: string | null
-  /** How many may hold it at once; null for a processing lock, whose queue says it. */
+  /** How many may hold it at once; null for a processing lock, whose queue sets the number. */
   readonly slots: number | null
-  /** How often its holder has entered it; released as often. */
+  /** How many times its holder has entered it; it must be released as many times. */
   readonly depth: number
-  /** For how long nobody gets it after its holder was lost. */
+  /** How long nobody can get it after its holder was lost. */
   readonly delayMs: number
-  /** Not null: nobody holds it, the row keeps others out until its expiry. */
+  /** If set, nobody holds the lock; the row keeps others out until it expires. */
   readonly delayedSince: number | null
-  /** Glob patterns it reserves; null for a lock that is only a name. */
+  /** Glob patterns it reserves; null for a plain named lock. */
   readonly patterns: readonly string[] | null
   readonly mode: 'shared' | 'exclusive' | null
 }
 
-/** Whose it is; nobody's while it is kept for a delay, though the row still names who was lost. */
+/** Who holds it. Nobody does during the delay after a loss, although the row still names the lost holder. */
 export function holderOf(lock: Lock): string | null {
   return lock.delayedSince === null ? lock.agent : null
 }
@@ -51,12 +51,12 @@ const resourcePattern = /^(session|file|bead):/
 const resourceLeaseMs = 60_000
 const namedLeaseMs = 3_600_000
 
-/** How long a manual lock lasts when nobody says: a claim of a single resource is short, a run may be long. */
+/** Default length of a manual lock: a claim on a single resource is short, a run may be long. */
 export function manualLockMs(name: string): number {
   return resourcePattern.test(name) ? resourceLeaseMs : namedLeaseMs
 }
 
-/** What a lock has that was taken with nothing but a name. */
+/** The field values of a lock that was acquired by name only. */
 export const plainLock = {
   user: null,
   run: null,
@@ -73,7 +73,7 @@ export interface AcquireRequest extends Holder {
   readonly slots: number
   readonly leaseMs: number
   readonly reason: string | null
-  /** Token of a manual grant, to show that this is its holder calling again. */
+  /** Token of a manual grant, to show that this is the holder calling again. */
   readonly token: number | undefined
 }
 
@@ -82,7 +82,10 @@ export type Acquisition =
       readonly outcome: 'granted'
       readonly before: Lock | null
       readonly after: Lock
-      /** Lapsed locks that there is no slot for any more: they end now, or their holders could come back beside it. */
+      /**
+       * Lapsed locks that no longer have a slot. They end now; otherwise their holders could come back alongside the
+       * new one.
+       */
       readonly ended: readonly Lock[]
     }
   | { readonly outcome: 'renewed'; readonly before: Lock; readonly after: Lock }
@@ -143,7 +146,10 @@ interface Slot extends Pick<Extract<Acquisition, { outcome: 'granted' }>, 'befor
 
 const firstSlot: Slot = { slot: 0, before: null, ended: [] }
 
-/** One of the slots is free or has lapsed. A lapsed one that ends anyway goes first; otherwise a free one robs nobody. */
+/**
+ * At least one slot is free or has lapsed. A lapsed slot that has to end anyway is reused first; otherwise a free slot
+ * is preferred, because taking it robs nobody.
+ */
 function chooseSlot(held: readonly Lock[], slots: number, at: Judging): Slot {
   const lapsed = held.filter((lock) => hasLapsed(lock, at))
   const outdated = lapsed.filter((lock) => !isOneOf(lock, slots))
@@ -154,12 +160,12 @@ function chooseSlot(held: readonly Lock[], slots: number, at: Judging): Slot {
   return { slot: before.slot, before, ended: outdated.filter((lock) => lock !== before) }
 }
 
-/** Whether a row is one of so many slots; a processing lock does not say how many there were. */
+/** Whether a row belongs to a lock with this slot count; a processing lock does not record its count. */
 function isOneOf({ slot, slots }: Lock, count: number): boolean {
   return slot < count && (slots === null || slots === count)
 }
 
-/** A new token is above those of all slots: alone, it says which slot is meant. */
+/** The next token has to be above those of all slots, so that a token alone identifies its slot. */
 export function highestToken(held: readonly Lock[]): number {
   return Math.max(0, ...held.map((lock) => lock.token))
 }
@@ -173,7 +179,7 @@ export function firstToExpire(locks: readonly Lock[]): Lock {
   return locks.reduce((first, lock) => ((lock.expiresAt ?? 0) < (first.expiresAt ?? 0) ? lock : first))
 }
 
-/** The slot a caller holds: by token and agent, or by being the same process. */
+/** The slot a caller holds: matched by token and agent, or by process. */
 export function findOwn(
   held: readonly Lock[],
   caller: Holder & { token: number | undefined },
@@ -182,7 +188,7 @@ export function findOwn(
   return named && isHolder(named, { agent: caller.agent, token: named.token }) ? named : undefined
 }
 
-/** The slot a caller names, whoever holds it. A row kept for a delay is nobody's. */
+/** The slot a caller refers to, whoever holds it. A row kept for a delay belongs to nobody. */
 function findNamed(held: readonly Lock[], caller: Holder & { token: number | undefined }): Lock | undefined {
   const slots = held.filter(({ delayedSince }) => delayedSince === null)
   if (caller.token !== undefined) return slots.find((lock) => lock.token === caller.token)
@@ -209,7 +215,7 @@ export function assertOwn(
   })
 }
 
-/** Only a lease that still runs can be extended: a lapsed one may be taken at any moment. */
+/** Only a live lease can be extended: a lapsed one may be taken at any time. */
 export function extendLock(lock: Lock, extraMs: number, now: number): { lock: Lock; capped: boolean } {
   if (isExpired(lock, now)) {
     throw new LeaseLostError({

@@ -1,4 +1,4 @@
-/** What the merge workflow knows of a change: its head, what it was tested against, and how often it was rebased. */
+/** What the merge workflow knows about a change: its head, what it was tested against, and how often it was rebased. */
 import { HoldfastError, IllegalMoveError, InvalidError } from '../errors.ts'
 import { type Clocks, describeItem, enter, type Item } from './item.ts'
 import { stateOf, type Workflow } from './workflow.ts'
@@ -14,17 +14,17 @@ export function assertHeadSha(headSha: string): void {
   })
 }
 
-/** A held state that cannot be cancelled: the effect may already be under way. */
+/** In a held state that cannot be cancelled, because the effect may already be under way. */
 export function isPastCancelling(item: Item, workflow: Workflow): boolean {
   return item.phase === 'held' && !stateOf(workflow, item.state).moves.includes(workflow.cancelTo ?? '')
 }
 
-/** Was it tested against what the target is now? No baseline counts as stale. */
+/** Whether it was tested against the current target. No baseline counts as stale. */
 export function isFresh(item: Item, mainSha: string): boolean {
   return typeof item.data.testedAgainstSha === 'string' && item.data.testedAgainstSha === mainSha
 }
 
-/** For whoever knows where the target is: only what was tested against that may merge. */
+/** For callers that know the current target: only a change tested against it may merge. */
 export function assertFresh(item: Item, mainSha: string): void {
   if (isFresh(item, mainSha)) return
   const testedAgainstSha = item.data.testedAgainstSha ?? null
@@ -35,7 +35,7 @@ export function assertFresh(item: Item, mainSha: string): void {
   })
 }
 
-/** Rebased onto a baseline: remembers both ends and counts. */
+/** Records a rebase: the new head, the baseline and the count. */
 export function withRebase(
   item: Item,
   rebase: { headSha: string; testedAgainstSha: string },
@@ -45,7 +45,7 @@ export function withRebase(
   return { ...item, data: { ...item.data, ...rebase, rebaseCount: count + 1, lastRebaseAt: wall } }
 }
 
-/** The guarded arrow back: legal only where the workflow has it and only when the target has moved on. */
+/** The guarded way back: legal only if the workflow allows it and the target has moved on. */
 export function returnItem(item: Item, workflow: Workflow, mainSha: string, at: Clocks): Item {
   const to = stateToReturnTo(item, workflow, mainSha)
   return enter({ ...item, data: { ...item.data, testedAgainstSha: null } }, to, workflow, at.wall)

@@ -1,6 +1,7 @@
 /**
- * A message whose row was damaged behind our back: a part of it may be missing or mean nothing. What can do without
- * goes on; a message that cannot be sent ends as a dead letter that says why. It never stops another.
+ * A message whose row was damaged outside our control: part of it may be missing or meaningless. Whatever can do
+ * without that part goes on; a message that cannot be sent ends as a dead letter that says why. It never blocks another
+ * message.
  */
 import type { Json } from './item.ts'
 import { closeThread, type Escalation, type Message, type Thread } from './message.ts'
@@ -16,7 +17,7 @@ export function policyOf({ policy }: Message): RedeliveryPolicy {
   return isPolicy(policy) ? policy : noPolicy
 }
 
-/** Undefined when it cannot be read. */
+/** Undefined if it cannot be read. */
 export function readContent({ content }: Message): Json | undefined {
   try {
     return JSON.parse(content) as Json
@@ -25,7 +26,7 @@ export function readContent({ content }: Message): Json | undefined {
   }
 }
 
-/** Lost, it is made again when the message next escalates. */
+/** If lost, it is recreated when the message next escalates. */
 export function escalationOf({ escalation }: Message): Escalation | null {
   return Array.isArray(escalation?.unanswered) ? escalation : null
 }

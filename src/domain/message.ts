@@ -1,7 +1,8 @@
 /**
- * A message that must be acknowledged, and its deliveries. Every act takes the whole and returns the whole as it is
- * afterwards; what did not change is the same object. The message waits until enough recipients answered (its
- * quorum); when those still asked can no longer reach it, it escalates level by level, and ends as a dead letter.
+ * A message that must be acknowledged, and its deliveries. Every operation takes the whole thread and returns it as it
+ * is afterwards; unchanged parts are the same objects. The message waits until enough recipients have answered (its
+ * quorum). When the remaining recipients can no longer reach the quorum, it escalates level by level and ends as a dead
+ * letter.
  */
 import {
   closeDelivery,
@@ -16,7 +17,7 @@ import type { Clocks } from './item.ts'
 import { inboxAdapter, type Recipient } from './recipient.ts'
 import { type RedeliveryPolicy, schedule } from './redelivery-policy.ts'
 
-/** `pending` is shown as queued until the first delivery was made, then as sent. */
+/** `pending` is shown as queued until the first delivery has been made, then as sent. */
 export type MessageState = 'pending' | 'acked' | 'escalated' | 'acked_late' | 'dead' | 'cancelled'
 
 export interface Message {
@@ -31,30 +32,33 @@ export interface Message {
   readonly parent: string | null
   readonly priority: number
   readonly state: MessageState
-  /** Answers that suffice. */
+  /** Number of answers required. */
   readonly quorum: number
-  /** Highest level of escalation reached. */
+  /** Highest escalation level reached. */
   readonly level: number
   readonly policy: RedeliveryPolicy
-  /** Lease clock: when the next level is reached; null while recipients have time. */
+  /** Lease clock: when the next level is reached; null while recipients still have time. */
   readonly dueAt: number | null
-  /** Lease clock: the place the limit of escalations gave it; it counts when it is due then. */
+  /**
+   * Lease clock: the time slot the escalation limit assigned to it. Valid only while the message is due at exactly that
+   * time.
+   */
   readonly allowedAt: number | null
   readonly escalation: Escalation | null
-  /** What an operator or an import has to say about it. */
+  /** A remark by an operator or an import. */
   readonly note: string | null
   readonly createdAt: number
   readonly closedAt: number | null
   readonly version: number
 }
 
-/** Who did not answer when it escalated. */
+/** Who had not answered when it escalated. */
 export interface Escalation {
   readonly at: number
   readonly unanswered: readonly { readonly recipient: string; readonly attempts: number }[]
 }
 
-/** A message with all its deliveries, in the order they were made. */
+/** A message with all its deliveries, in the order they were created. */
 export interface Thread {
   readonly message: Message
   readonly deliveries: readonly Delivery[]
@@ -66,8 +70,8 @@ export type NewMessage = Pick<
 >
 
 /**
- * `firstAt` later than now: the sender goes beyond its limit and waits its turn. An inbox without a limit is
- * reached by the row itself, so the first attempt is made here.
+ * A `firstAt` later than now means that the sender exceeded its limit and has to wait. Without a limit, writing the row
+ * is all it takes to reach an inbox, so the first attempt is made here.
  */
 export function createMessage(
   request: NewMessage,
@@ -110,7 +114,7 @@ export interface Imported {
   readonly sentAt: number
 }
 
-/** A message another program had sent: it goes on from where it was. */
+/** A message that another program had already sent: it continues where it left off. */
 export function importMessage(
   request: NewMessage,
   recipient: Recipient,
@@ -134,7 +138,7 @@ export function cancel(thread: Thread, note: string | null, wall: number): Threa
   return { message: { ...message, note: note ?? message.note }, deliveries }
 }
 
-/** A dead letter goes out again to those who did not answer, from the first attempt on. */
+/** Sends a dead letter again to everyone who has not acknowledged it, starting from the first attempt. */
 export function redrive(thread: Thread, note: string | null, now: number): Thread {
   const { message } = thread
   const again = changeDeliveries(thread, (delivery) =>
@@ -157,7 +161,7 @@ export function redrive(thread: Thread, note: string | null, now: number): Threa
   }
 }
 
-/** Ends the message and every delivery that is still under way. */
+/** Ends the message and every open delivery. */
 export function closeThread(
   { message, deliveries }: Thread,
   state: Extract<MessageState, 'acked' | 'acked_late' | 'dead' | 'cancelled'>,
@@ -171,12 +175,14 @@ export function closeThread(
   }
 }
 
-/** When the message is to be looked at next; null: its deliveries tell. */
+/** Sets when to look at the message next; null: its deliveries determine that. */
 export function due(thread: Thread, dueAt: number | null): Thread {
   return { ...thread, message: { ...thread.message, dueAt, version: thread.message.version + 1 } }
 }
 
-/** Too many escalate at once: later, never dropped. The place is its own, so this happens once. */
+/**
+ * Too many escalations at once: escalate later, never drop it. Its time slot is reserved, so it is put off only once.
+ */
 export function putOff(thread: Thread, until: number): Thread {
   const { message } = due(thread, until)
   return { ...thread, message: { ...message, allowedAt: until } }
@@ -186,7 +192,7 @@ export function countAcked({ deliveries }: Thread): number {
   return deliveries.filter(({ level, state }) => level === 0 && state === 'acked').length
 }
 
-/** Whether the quorum can still be reached by those who were asked. */
+/** Whether the original recipients can still reach the quorum. */
 export function isInReach(thread: Thread): boolean {
   const asked = thread.deliveries.filter((delivery) => delivery.level === 0 && isOpen(delivery))
   return countAcked(thread) + asked.length >= thread.message.quorum

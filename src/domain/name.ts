@@ -4,7 +4,7 @@ import { shown } from './text.ts'
 
 export const maxNameLength = 200
 const namePattern = /^[\p{L}\p{N}_][\p{L}\p{N}_.:/@+#=,~ -]*$/u
-/** Some letters cannot be seen, such as the fillers of Hangul: with one of them, another could pass for you. */
+/** Some letters are invisible, such as the Hangul fillers: a name containing one could impersonate another. */
 const unseen = /\p{Default_Ignorable_Code_Point}/u
 
 export function isName(text: unknown): text is string {
@@ -24,8 +24,8 @@ export function assertName(what: string, given: unknown): void {
 }
 
 /**
- * The known name nearest to a mistyped one, or null when none is close enough to suggest. A name that was begun means
- * the shortest that begins so: `prio` is far from `priority` by its letters.
+ * The known name nearest to a mistyped one, or null if none is close enough to suggest. A prefix stands for the
+ * shortest name that starts with it, because `prio` is far from `priority` by edit distance.
  */
 export function nearestName(text: string, known: readonly string[]): string | null {
   const begun = text.length < begunLengthMin ? [] : known.filter((name) => begins(name, text))
@@ -42,18 +42,18 @@ export function nearestName(text: string, known: readonly string[]): string | nu
   return best
 }
 
-/** Shorter words are the beginning of too much. */
+/** Shorter prefixes match too many names. */
 const begunLengthMin = 3
 
 function begins(name: string, text: string): boolean {
   return name.toLowerCase().startsWith(text.toLowerCase())
 }
 
-/** Whoever mistypes a name must not keep others waiting: more are not compared, nor longer ones to their end. */
+/** A mistyped name must not keep others waiting: only this many names are compared, and only up to this length. */
 const maxCompared = 500
 const maxComparedLength = 64
 
-/** The known names nearest to one that is not known, nearest first; of very many, among those of about its length. */
+/** The known names nearest to an unknown one, nearest first; if there are very many, only those of similar length. */
 export function nearestNames(text: string, known: readonly string[], count: number): string[] {
   const wanted = text.toLowerCase()
   return ofLikeLength(text, known)

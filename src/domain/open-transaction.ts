@@ -1,15 +1,15 @@
-/** A transaction that some program has open on the server. */
+/** A transaction that a program has open on the server. */
 import { formatDuration } from './duration.ts'
 
 export interface OpenTransaction {
-  /** The server process that runs it; null when it was prepared and waits for its second phase. */
+  /** The server process that runs it; null if it is prepared and waiting for its second phase. */
   readonly pid: number | null
   readonly role: string
-  /** How the program calls itself; of a prepared one, its name. */
+  /** The program's own name for itself; for a prepared transaction, the transaction's name. */
   readonly program: string
   readonly state: string
   readonly openForMs: number
-  /** Whether it has written: events that are younger are not told before it ends. */
+  /** Whether it has written anything: later events are not delivered until it ends. */
   readonly hasWritten: boolean
 }
 

@@ -1,6 +1,6 @@
 /**
- * A time in which a process could not reach its store. Nobody else could renew then either, so a lease that lapsed in
- * it, or before its holder had a chance to renew it afterwards, says nothing about its holder.
+ * A period in which a process could not reach its store. Nobody else could renew then either, so a lease that lapsed
+ * during it, or before its holder had a chance to renew afterwards, says nothing about its holder.
  */
 import { type LeaseColumns, renewEveryMs } from './lease.ts'
 

@@ -1,11 +1,11 @@
 /**
- * Some patterns with which many others are compared. Two patterns that begin with different plain text, or end with
- * it, have no path in common; so most pairs are told apart without being read. What is left is compared exactly.
+ * A set of patterns that many others are compared with. Two patterns whose literal prefixes or suffixes are
+ * incompatible have no path in common, so most pairs are ruled out without being parsed. The rest are compared exactly.
  *
- * The plain text before the first special character begins every path that the pattern means, once a `/` is added to
- * its end (`src/**` also means `src`); the text behind the last one ends it, once a `/` is put before it (as with
- * `**` + `/a`). So where two patterns have a path in common, one of their beginnings begins with the other, and the
- * same holds for their ends.
+ * The literal text before the first special character is a prefix of every path the pattern matches, once a `/` is
+ * appended to the path (`src/**` also matches `src`). The text after the last special character is a suffix, once a `/`
+ * is prepended (as with `**` + `/a`). So if two patterns have a path in common, one of their prefixes starts with the
+ * other, and likewise one of their suffixes ends with the other.
  */
 import { InvalidError } from '../errors.ts'
 import { type Effort, haveCommonPath, readPattern } from './pattern.ts'
@@ -15,20 +15,20 @@ interface Entry {
   readonly start: string
   readonly end: string
   readonly alternatives: readonly Alternative[]
-  /** The nearest one before it whose beginning begins its own. */
+  /** The nearest preceding entry whose prefix is also a prefix of this one. */
   readonly within: Entry | null
 }
 
-/** Finding two patterns to be compared, and reading a character of one, in steps of the comparison. */
+/** The cost of finding a pair to compare, and of parsing one character of a pattern, in comparison steps. */
 const pairSteps = 20
 const readSteps = 80
 
-/** What an ordinary pattern has, in steps. */
+/** The size of an ordinary pattern, in steps. */
 const ordinarySteps = 64
 
 /**
- * What these cost whoever asks next with an ordinary pattern that none of them can be told apart from by its beginning:
- * the most of all those that lie within each other, in steps of the comparison.
+ * What these patterns cost the next caller, in comparison steps, if it asks with an ordinary pattern whose prefix rules
+ * none of them out: the highest total over any chain of nested prefixes.
  */
 export function costToNext(texts: readonly string[]): number {
   const sorted = texts.toSorted((left, right) => byStart({ start: startOf(left) }, { start: startOf(right) }))
@@ -42,7 +42,7 @@ export function costToNext(texts: readonly string[]): number {
 }
 
 export class PatternIndex {
-  /** By how they begin, in order: those that begin with some text lie together. */
+  /** Sorted by prefix, so that entries that start with the same text are adjacent. */
   readonly #entries: readonly Entry[]
   readonly #effort: Effort
 
@@ -60,12 +60,12 @@ export class PatternIndex {
     return new PatternIndex(entries, maxSteps)
   }
 
-  /** Of a path taken literally: what would be special in a pattern means itself. */
+  /** For a literal path: characters that are special in a pattern stand for themselves. */
   static ofPath(path: string, maxSteps: number): PatternIndex {
     return new PatternIndex([{ start: path, end: path, alternatives: [parsePath(path)] }], maxSteps)
   }
 
-  /** Whether some path matches the pattern and one of these. INVALID when all comparisons take too long. */
+  /** Whether some path matches both the pattern and one of these. INVALID if all comparisons together take too long. */
   overlaps(text: string): boolean {
     const start = startOf(text)
     const first = this.#firstNotBefore(start)
@@ -74,7 +74,7 @@ export class PatternIndex {
       other ??= new Candidate(text, this.#effort)
       if (other.overlaps(this.#entries[at] as Entry)) return true
     }
-    // Whatever lies between a text and a longer one that begins with it begins with it, too: so none is passed over.
+    // Every entry sorted between a prefix and a longer one that starts with it also starts with it, so none is skipped.
     for (let entry = this.#entries[first - 1] ?? null; entry; entry = entry.within) {
       if (!start.startsWith(entry.start)) continue
       other ??= new Candidate(text, this.#effort)
@@ -94,7 +94,7 @@ export class PatternIndex {
   }
 }
 
-/** A pattern whose beginning fits: read once, and only when its end fits too. */
+/** A pattern whose prefix fits; parsed at most once, and only if its suffix fits too. */
 class Candidate {
   readonly #text: string
   readonly #end: string
@@ -114,7 +114,7 @@ class Candidate {
     return haveCommonPath(alternatives, this.#alternatives, this.#effort)
   }
 
-  /** Counted also where it is known already, so that the same request has the same answer everywhere. */
+  /** Charged even if the pattern is already cached, so that the same request gets the same answer everywhere. */
   #read(): readonly Alternative[] {
     const { alternatives, size } = readPattern(this.#text)
     this.#effort.spend(readSteps * size)
@@ -142,7 +142,7 @@ function startOf(text: string): string {
   return special === -1 ? text : text.slice(0, special)
 }
 
-/** What is behind the last special character is in no brackets: they would have to be closed behind it. */
+/** Text after the last special character is never inside brackets: their closing bracket would have to follow it. */
 function endOf(text: string): string {
   let at = text.length
   while (at > 0 && !'*?]}'.includes(text[at - 1] as string)) at--

@@ -1,10 +1,10 @@
-/** Reads the patterns whose dialect pattern.ts describes into rows of steps that can be compared. */
+/** Parses patterns of the dialect described in pattern.ts into sequences of steps that can be compared. */
 import { InvalidError } from '../errors.ts'
 
 type Range = readonly [low: number, high: number]
-/** One character, or any of some: ranges in order, apart from each other, never empty, never with `/`. */
+/** One character, or a set of ranges: sorted, disjoint, never empty, never including `/`. */
 export type CharacterSet = number | readonly Range[]
-/** Any number of characters inside a segment, any number of segments inside an alternative. */
+/** Any number of characters in a segment, or any number of segments in an alternative. */
 export const many = '*'
 export type Segment = readonly (CharacterSet | typeof many)[]
 /** One expansion of the braces. */
@@ -13,9 +13,9 @@ export type Alternative = readonly (Segment | typeof many)[]
 const maxPatternLength = 512
 export const maxPathLength = 4096
 const maxSegments = 64
-/** Characters of all expansions together; comparing two patterns takes at most the product of theirs. */
+/** Total characters of all expansions. Comparing two patterns takes at most the product of their totals. */
 const maxExpanded = 1024
-/** Each level copies what is inside it. */
+/** Each level copies its content. */
 const maxBracesDepth = 8
 
 const manySegments = '**'
@@ -26,14 +26,14 @@ const fromSharedRoot = 'write the names from the root that everybody shares, as 
 const slash = 47
 const dot = 46
 const lastCharacter = 0x10ffff
-/** What no name can hold. */
+/** Characters that no name can contain. */
 const outsideNames: readonly Range[] = [
   [0, 0],
   [slash, slash],
 ]
 const anyCharacter = complement(outsideNames)
 
-/** A path taken literally: what would be special in a pattern means itself. */
+/** Parses a literal path: characters that are special in a pattern stand for themselves. */
 export function parsePath(path: string): Alternative {
   const refuse = refusalOf('path', path)
   assertText(path, maxPathLength, refuse)
@@ -75,7 +75,7 @@ class PatternReader {
     return expansions
   }
 
-  /** Up to the end of the text, or of an alternative in braces. */
+  /** Reads up to the end of the text, or of an alternative in braces. */
   #readSequence(inBraces: boolean): Token[][] {
     let expansions: Token[][] = [[]]
     for (;;) {
@@ -144,7 +144,7 @@ class PatternReader {
     return this.#simplest(complement([...chosen, ...outsideNames]))
   }
 
-  /** One character, or two with a hyphen between; a hyphen before the closing bracket means itself. */
+  /** One character, or two with a hyphen between them. A hyphen before the closing bracket stands for itself. */
   #readMember(): Range {
     const low = this.#readMemberCharacter()
     const isRange = this.#next() === '-' && this.#characters[this.#at + 1] !== ']'
@@ -163,7 +163,7 @@ class PatternReader {
     return codeOf(character)
   }
 
-  /** A class of one is that character, so that `[.][.]` is seen for what it is. */
+  /** A class with one member becomes that character, so that `[.][.]` is recognized as `..`. */
   #simplest(ranges: readonly Range[]): CharacterSet {
     const [first] = ranges
     if (!first) throw this.#refuse('has brackets that match no character', 'leave them out')
@@ -171,7 +171,7 @@ class PatternReader {
   }
 
   #join(starts: readonly Token[][], ends: readonly Token[][]): Token[][] {
-    // Counted before it is made: ten braces of ten would be more than memory holds.
+    // Checked before expanding: ten braces with ten alternatives each would not fit in memory.
     this.#assertSize(sizeOf(starts) * ends.length + (sizeOf(ends) - ends.length) * starts.length)
     return starts.flatMap((start) => ends.map((end) => [...start, ...end]))
   }
@@ -193,7 +193,7 @@ class PatternReader {
   }
 }
 
-/** A class counts as often as it has ranges, an empty expansion as one: each costs work. */
+/** A class counts once per range and an empty expansion counts as one, because each of them costs work. */
 function sizeOf(expansions: readonly Token[][]): number {
   let size = expansions.length
   for (const tokens of expansions) {
@@ -231,7 +231,7 @@ function assertSegment(
   }
 }
 
-/** Every character outside the ranges, which may overlap and come in any order. */
+/** Every character outside the ranges, which may overlap and be in any order. */
 function complement(ranges: readonly Range[]): readonly Range[] {
   const gaps: Range[] = []
   let from = 0

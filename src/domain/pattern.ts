@@ -1,21 +1,21 @@
 /**
- * Patterns of path reservations, and whether two of them can mean the same path.
+ * Patterns of path reservations, and whether two of them can match the same path.
  *
- * A path is relative: one or more names joined by `/`, none of them empty. Names are compared by code point,
- * so case and Unicode form count, and a name that begins with a dot is like any other. `.` and `..` are refused
- * where they are spelled out, since they mean another path than they say. The whole path has to match. The
- * dialect, complete:
+ * A path is relative: one or more non-empty names joined by `/`. Names are compared by code point, so case and Unicode
+ * normalization matter, and a leading dot is not special. `.` and `..` are refused where they are spelled out, because
+ * they refer to a different path than they say. The whole path has to match. The complete dialect:
  *
- * - `?` is one character of a name, `*` any number of them (also none);
- * - `**`, alone between slashes, is any number of names, also none: `src/**` covers `src` too, because who
- *   works below a folder minds what happens to the folder;
- * - `[abc]`, `[a-z]` is one of these characters, `[!abc]` or `[^abc]` one that is none of these; `]` first and
- *   `-` first or last mean themselves; `/` never belongs to a class;
- * - `{left,right}` is either, expanded before all else; alternatives may be empty, nested and hold `/`;
- * - everything else means itself. There is no escape character: `[*]`, `[[]`, `[]]` and `[{]` mean the
- *   character they hold.
+ * - `?` matches one character of a name, `*` any number of them, including none;
+ * - `**`, alone between slashes, matches any number of names, including none: `src/**` covers `src` too, because
+ *   anyone working below a folder cares what happens to the folder;
+ * - `[abc]`, `[a-z]` matches one of these characters, `[!abc]` or `[^abc]` one that is not among them; a leading `]`
+ *   and a leading or trailing `-` stand for themselves; `/` never belongs to a class;
+ * - `{left,right}` matches either, expanded before everything else; alternatives may be empty, be nested and contain
+ *   `/`;
+ * - everything else stands for itself. There is no escape character: `[*]`, `[[]`, `[]]` and `[{]` match the
+ *   character they contain.
  *
- * Not promised: that a pattern matches a file, that two spellings of one file (case, links) are seen as one.
+ * Not promised: that a pattern matches a file, or that two spellings of one file (case, links) are seen as one.
  */
 import {
   type Alternative,
@@ -26,20 +26,22 @@ import {
   type Segment,
 } from './pattern-syntax.ts'
 
-/** A pattern as it is compared. */
+/** A parsed pattern, ready to be compared. */
 export interface Pattern {
   readonly alternatives: readonly Alternative[]
-  /** Characters of its text and steps of its alternatives: what reading it costs. */
+  /** Characters of its text plus steps of its alternatives: what parsing it costs. */
   readonly size: number
 }
 
-/** What was read is kept, so that a pattern is checked before a transaction and compared inside it, and read once. */
+/** Cache of parsed patterns. A pattern is checked before a transaction and compared inside it, but parsed only once. */
 const known = new Map<string, Pattern>()
-/** A step takes some ten bytes. */
+/** A step takes about ten bytes. */
 const maxKnownSize = 1_000_000
 let knownSize = 0
 
-/** Refuses, with the way out, what is no pattern of this dialect or too large to be compared quickly. */
+/**
+ * Parses a pattern. Refuses text that is not in this dialect or is too large to compare quickly, and says what to do.
+ */
 export function readPattern(text: string): Pattern {
   const read = known.get(text)
   if (read) return read
@@ -55,24 +57,24 @@ export function readPattern(text: string): Pattern {
   return pattern
 }
 
-/** Whether the path, taken literally, is one of those the pattern means. Both are checked first. */
+/** Whether the pattern matches the path, taken literally. Both are validated first. */
 export function matchesPattern(pattern: string, path: string): boolean {
   return haveCommonPath(readPattern(pattern).alternatives, [parsePath(path)])
 }
 
-/** Whether some path matches both: exact, not a guess, and bounded by the product of the two sizes. */
+/** Whether some path matches both. Exact, not a guess, and bounded by the product of the two sizes. */
 export function patternsOverlap(left: string, right: string): boolean {
   return haveCommonPath(readPattern(left).alternatives, readPattern(right).alternatives)
 }
 
-/** Takes the count of the steps a comparison takes, and may end it by throwing. */
+/** Counts the steps of a comparison; may abort it by throwing. */
 export interface Effort {
   spend(steps: number): void
 }
 
 const unlimited: Effort = { spend() {} }
 
-/** Whether one of the alternatives on the left and one on the right mean the same path. */
+/** Whether an alternative on the left and one on the right match the same path. */
 export function haveCommonPath(
   left: readonly Alternative[],
   right: readonly Alternative[],
@@ -83,14 +85,14 @@ export function haveCommonPath(
   return left.some((one) => right.some((other) => intersects(one, other, haveCommonName, effort)))
 }
 
-/** What a row costs besides its cells. */
+/** The fixed cost of a row, in addition to its cells. */
 const rowSteps = 8
 
 /**
- * Runs two automata side by side. Each is a row of steps, some of them loops that take anything; a pair of
- * positions is reachable when some common beginning leads to it, and the two meet when the pair of both ends
- * is. Every step can be met by something, so a loop may always pass over one. The same walk serves segments
- * of a path and characters of a segment, and a literal path is only a pattern without loops.
+ * Runs two automata side by side. Each is a sequence of steps, some of which are loops that accept anything. A pair of
+ * positions is reachable if some common prefix leads to it; the two intersect if the pair of both ends is reachable.
+ * Every step accepts something, so a loop can always skip over one. The same walk serves the segments of a path and the
+ * characters of a segment; a literal path is just a pattern without loops.
  */
 function intersects<Step>(
   left: readonly (Step | typeof many)[],

@@ -11,9 +11,9 @@ export interface PrimeFacts {
     readonly isRenewed: boolean
   }[]
   readonly unread: number
-  /** Titles of tasks that could be claimed, best first. */
+  /** Titles of claimable tasks, best first. */
   readonly tasks: readonly string[]
-  /** Whether a process is registered behind the agent. */
+  /** Whether a process is registered for the agent. */
   readonly isRegistered: boolean
 }
 
@@ -23,7 +23,7 @@ export interface Advice {
 }
 
 export function advise({ holds, unread, tasks, isRegistered }: PrimeFacts): Advice[] {
-  // Locks are held for the sake of work.
+  // Work comes first, because locks are only held for its sake.
   const first = holds.find(({ kind }) => kind === 'task' || kind === 'item') ?? holds[0]
   const [task] = tasks
   return [

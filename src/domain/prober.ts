@@ -1,27 +1,28 @@
 /**
- * Which process looks for dead holders: one for all that can judge the same processes. It leaves a record that it renews
- * with every look; the others watch the record and the process behind it, and need no store for that. Two processes may
- * both take themselves for it for a moment. That costs a look and does no harm, since each thing is given back once.
+ * Which process looks for dead holders: one for all processes that can judge the same holders. It keeps a record that
+ * it renews with every look. The others watch that record and the process behind it, which takes no store access. Two
+ * processes may briefly both take the role. That costs one extra look and does no harm, since each thing is given back
+ * only once.
  */
 
 export interface ProberRecord {
-  /** Of its caretaker: a process may have a store open several times. */
+  /** Id of its caretaker, because a process may have a store open several times. */
   readonly id: string
   readonly pid: number
   readonly startTime: string | null
-  /** Its last look, in awake time of the machine: one clock for all who read it. */
+  /** Its last look, in awake time of the machine: the same clock for every reader. */
   readonly beatAt: number
 }
 
-/** `prober`: looks for all. `watcher`: leaves it to the one that does. */
+/** `prober`: looks on behalf of all. `watcher`: leaves it to the prober. */
 export type ProbingRole = 'prober' | 'watcher'
 
-/** One look may be late and the next lost with a busy machine; after that, somebody else had better look. */
+/** On a busy machine one look may be late and the next may be missed; after that, another process should take over. */
 const maxLooksMissed = 3
 
 /**
- * `record`: what is known of the prober. `isAble`: false when its process is dead or stopped. Everybody goes by their own
- * `probeEveryMs`, so the one that wants to look most often does.
+ * `record`: what is known about the prober. `isAble`: false if its process is dead or stopped. Each process applies its
+ * own `probeEveryMs`, so the one with the shortest interval becomes the prober.
  */
 export function decideProber(
   record: ProberRecord | null,

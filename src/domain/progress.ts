@@ -1,8 +1,8 @@
 /**
- * Progress of a run under its lock: counts that only the lock's holder may raise, a cursor, and whether it runs.
- * A pause beats everything the runner still reports; the counts of work that was done are kept all the same.
+ * Progress of a run under its lock: counts that only the lock's holder may raise, a cursor, and whether it is running.
+ * A pause overrides everything the runner still reports, but counts of work already done are kept.
  *
- * Not promised: that an item is worked on once. What was done after the last record is done again.
+ * Not promised: that an item is processed only once. Work done after the last record is done again.
  */
 import { IllegalMoveError } from '../errors.ts'
 import type { Clocks, Json } from './item.ts'
@@ -13,7 +13,7 @@ export const progressMoves = {
   running: ['paused', 'completed', 'failed'],
   paused: ['running'],
   failed: ['running'],
-  // Only by reopening it: more items arrived.
+  // Only by reopening it, when more items have arrived.
   completed: ['paused'],
 } as const satisfies Record<ProgressStatus, readonly ProgressStatus[]>
 
@@ -25,33 +25,33 @@ export interface Counts {
 
 export interface Progress extends Counts {
   readonly run: string
-  /** Name of the lock under which it runs. */
+  /** Name of the lock it runs under. */
   readonly lock: string
   /** Token of the grant that may write. */
   readonly token: number
   readonly status: ProgressStatus
-  /** How many items there are; null while nobody knows. */
+  /** How many items there are; null while unknown. */
   readonly total: number | null
-  /** Where to go on, as the runner understands it. */
+  /** Where to continue; only the runner interprets it. */
   readonly cursor: Json | null
-  /** Completed once all are processed, or only when none of them failed. */
+  /** `processed`: complete once every item is processed. `successful`: only once none of them is left failed. */
   readonly completion: 'processed' | 'successful'
-  /** Why it does not run; null while it does, and when it is completed. */
+  /** Why it is not running; null while it is, and when it is completed. */
   readonly pauseReason: string | null
   readonly startedAt: number
   readonly updatedAt: number
   readonly endedAt: number | null
-  /** Since when nobody knows what became of its items: retention keeps the rest of a completed run for longer. */
+  /** When the outcomes of its items were removed; retention keeps the rest of a completed run longer. */
   readonly outcomesRemovedAt: number | null
-  /** Lease clock; null while it does not run. */
+  /** Lease clock; null while it is not running. */
   readonly runningSince: number | null
-  /** How long it ran before that, without its pauses. */
+  /** How long it ran before that, excluding pauses. */
   readonly activeMs: number
   readonly version: number
 }
 
 export interface Outcome {
-  /** `run|key`; a run's name cannot hold a bar. */
+  /** `run|key`; a run's name cannot contain a bar. */
   readonly id: string
   readonly run: string
   readonly key: string
@@ -74,7 +74,10 @@ export interface StartRequest {
   readonly completion: Progress['completion']
 }
 
-/** A new run. One that is known goes on by being resumed, so that nobody forgets what is done by accident. */
+/**
+ * Starts a new run. An existing run must be resumed instead, so that nobody loses its record of finished work by
+ * accident.
+ */
 export function startProgress(known: Progress | null, request: StartRequest, at: Clocks): Progress {
   if (known) throw illegal(known, 'running', 'resume it, or start a run of another name')
   return complete(
@@ -97,7 +100,7 @@ export function startProgress(known: Progress | null, request: StartRequest, at:
   )
 }
 
-/** Goes on under a new grant, with what is left. A run whose holder was lost counts as paused by that. */
+/** Continues under a new grant with the remaining work. A run whose holder was lost counts as paused. */
 export function resumeProgress(
   known: Progress,
   request: { lock: string; token: number; total: number | null | undefined },
@@ -121,12 +124,12 @@ export function resumeProgress(
   )
 }
 
-/** Whether it is said to run under another grant than this one. Tokens are told apart within one lock only. */
+/** Whether it is recorded as running under a different grant. Tokens are comparable only within one lock. */
 export function isOrphanedBy(known: Progress, { lock, token }: { lock: string; token: number }): boolean {
   return known.status === 'running' && (known.lock !== lock || known.token !== token)
 }
 
-/** Adds to the counts, in whatever state: the work was done. The state changes only while it runs. */
+/** Adds to the counts in any state, because the work was done. The state changes only while it is running. */
 export function recordProgress(
   known: Progress,
   more: Partial<Counts> & { cursor?: Json | null | undefined; total?: number | undefined },
@@ -145,7 +148,7 @@ export function recordProgress(
   return known.status === 'running' ? complete(after, at) : after
 }
 
-/** Null when it is paused already. */
+/** Null if it is already paused. */
 export function pauseProgress(known: Progress, reason: string, at: Clocks): Progress | null {
   if (known.status === 'paused') return null
   if (known.status !== 'running') throw illegal(known, 'paused', 'there is nothing to pause')
@@ -158,7 +161,7 @@ export function failProgress(known: Progress, reason: string, at: Clocks): Progr
   return halt(known, 'failed', reason, at)
 }
 
-/** More items arrived after the end, so many in all or nobody knows how many: paused, until somebody resumes it. */
+/** More items arrived after it completed; `total` is null if their number is unknown. It stays paused until resumed. */
 export function reopenProgress(known: Progress, total: number | null, at: Clocks): Progress {
   if (known.status !== 'completed') throw illegal(known, 'paused', 'only a completed run is reopened')
   if (known.outcomesRemovedAt !== null)
@@ -167,12 +170,12 @@ export function reopenProgress(known: Progress, total: number | null, at: Clocks
   return { ...halt(known, 'paused', reason, at), total }
 }
 
-/** What is left of a completed run once its items are removed: that it was completed, and its counts. */
+/** Reduces a completed run to its status and counts, once the outcomes of its items are removed. */
 export function trimProgress(known: Progress, at: Clocks): Progress {
   return { ...known, cursor: null, outcomesRemovedAt: at.wall, version: known.version + 1 }
 }
 
-/** What the outcomes of some items add to the counts: each key counts once, by its latest outcome. */
+/** What these outcomes add to the counts: each key counts once, by its latest outcome. */
 export function countOutcomes(
   given: readonly Pick<Outcome, 'id' | 'outcome'>[],
   known: ReadonlyMap<string, Pick<Outcome, 'outcome'>>,
@@ -190,7 +193,7 @@ export function processedOf({ done, failed, skipped }: Counts): number {
   return done + failed + skipped
 }
 
-/** Items a second and time left, by how long it really ran; null while nothing is known. */
+/** Items per second and time left, based on active time only; null while unknown. */
 export function paceOf(
   progress: Progress,
   now: number,
@@ -205,7 +208,7 @@ export function paceOf(
   }
 }
 
-/** How many items at once, when nobody says: few for few, so that a small run is not one burst. */
+/** Default concurrency: low for small runs, so that they are not one burst. */
 export function concurrencyFor(total: number): number {
   if (total <= 3) return Math.max(1, total)
   const [, concurrency] = concurrencies.find(([most]) => total <= most) as [number, number]
@@ -225,7 +228,9 @@ function mayMove(known: Progress, to: ProgressStatus): boolean {
   return (progressMoves[known.status] as readonly ProgressStatus[]).includes(to)
 }
 
-/** A run that has processed everything ends; where none may fail, those that did are still to be done. */
+/**
+ * Completes a run that has processed everything. If all items must succeed, the failed ones still count as unfinished.
+ */
 function complete(running: Progress, at: Clocks): Progress {
   const { total, completion } = running
   const finished = completion === 'successful' ? running.done + running.skipped : processedOf(running)

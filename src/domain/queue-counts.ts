@@ -1,15 +1,15 @@
-/** What stands in a queue: each item is counted once, under what can be done with it. */
+/** What is in a queue: each item is counted once, by what can be done with it. */
 import type { Phase } from './item.ts'
 import { knownState, type Workflow } from './workflow.ts'
 
 export interface CountedItems {
   readonly byState: Readonly<Record<string, number>>
   readonly byPhase: Readonly<Record<Phase, number>>
-  /** Set aside after crashes; always open, and neither claimable nor held. */
+  /** Quarantined after crashes; always open, and neither claimable nor held. */
   readonly quarantinedByState: Readonly<Record<string, number>>
 }
 
-/** All but `total` add up to it. */
+/** The other fields add up to `total`. */
 export interface QueueCounts {
   readonly total: number
   readonly pending: number
@@ -28,7 +28,7 @@ export function countQueue(
   const sum = (counts: Readonly<Record<string, number>>, of: (state: string) => boolean = () => true) =>
     Object.entries(counts).reduce((total, [state, count]) => total + (of(state) ? count : 0), 0)
   const closed = (state: string) => knownState(workflow, state)?.closed
-  /** Open, and nobody claims it before somebody says it may be tried again. */
+  /** Open, but not claimable until someone retries it. */
   const awaitsRetry = (state: string) =>
     knownState(workflow, state)?.retryTo !== undefined && closed(state) === undefined
   const isFailed = (state: string) => state !== workflow.cancelTo && closed(state) === 'failed'
@@ -41,7 +41,7 @@ export function countQueue(
   const completed = sum(byState, (state) => closed(state) === 'succeeded')
   const failed = sum(byState, isFailed) + forRetry
   const cancelled = sum(byState, (state) => state === workflow.cancelTo)
-  // What is left: whatever can be claimed, in whichever line it stands.
+  // The rest: everything claimable, in whichever line it is.
   const pending = total - blocked - quarantined - processing - completed - failed - cancelled
   return { total, pending, blocked, quarantined, processing, completed, failed, cancelled }
 }

@@ -1,8 +1,8 @@
-/** Where an item stands in line after it was added or submitted, or why it stands nowhere. */
+/** An item's position in line after it was added or submitted, or why it has none. */
 import { formatDuration } from './duration.ts'
 import type { Item } from './item.ts'
 
-/** Positions are counted up to here; further back, "more than 1,000 ahead" is all anybody needs. */
+/** Positions are counted up to here; beyond that, "more than 1,000 ahead" is all anyone needs. */
 export const maxLine = 1000
 const maxNames = 3
 
@@ -17,11 +17,11 @@ export interface QueuePosition {
 }
 
 export interface LineFacts {
-  /** How many ready items were ahead of its place, and in all, before the act. */
+  /** How many ready items were ahead of its position, and in total, before the operation. */
   readonly line: { readonly ahead: number; readonly total: number }
-  /** The item before the act; null when it is new to the line. */
+  /** The item before the operation; null if it is new to the line. */
   readonly before: Item | null
-  /** What it waits for, as far as that is known. */
+  /** The items it waits for, as far as they are known. */
   readonly blockers: readonly Item[]
   readonly wall: number
 }
@@ -33,7 +33,7 @@ export function positionOf(item: Item, { line, before, blockers, wall }: LineFac
   if (!isReady) return { position: null, totalPending, reason: whyNotInLine(item, blockers, wall) }
   if (line.ahead >= maxLine)
     return { position: null, totalPending, reason: `${maxLine} or more are ahead of it` }
-  // Where it moved back, it stood itself among those ahead of its new place.
+  // If it moved back, it was itself counted among those ahead of its new position.
   const wasAhead = wasCounted && before.priority < item.priority
   return { position: line.ahead + 1 - Number(wasAhead), totalPending, reason: null }
 }

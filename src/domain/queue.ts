@@ -13,9 +13,9 @@ export interface Queue {
   readonly maxAttempts: number
   /** Crashes without progress after which an item is quarantined; 0 = never. */
   readonly maxCrashes: number
-  /** Length of leases that a process renews; null: the process says it. */
+  /** Length of leases that a process renews; null: the process decides. */
   readonly leaseMs: number | null
-  /** Length of leases that nobody renews; null: that of all queues. */
+  /** Length of leases that nobody renews; null: the default for all queues. */
   readonly manualLeaseMs: number | null
   /** How the waits between retries grow; null: the default. */
   readonly backoff: Backoff | null
@@ -56,7 +56,7 @@ export function createQueue(name: string, workflow: Workflow, settings: QueueSet
   }
 }
 
-/** A queue keeps its workflow for life: its items already stand in states of the old one. */
+/** A queue keeps its workflow for life, because its items are already in states of that workflow. */
 export function assertSameWorkflow(queue: Queue, workflow: string): void {
   if (queue.workflow === workflow) return
   throw new InvalidError({
@@ -66,7 +66,7 @@ export function assertSameWorkflow(queue: Queue, workflow: string): void {
   })
 }
 
-/** The queue with changed settings, or null when nothing changes. */
+/** The queue with changed settings, or null if nothing changes. */
 export function adjustQueue(queue: Queue, settings: QueueSettings): Queue | null {
   const after = {
     ...queue,
@@ -81,7 +81,7 @@ export function adjustQueue(queue: Queue, settings: QueueSettings): Queue | null
   return isSame ? null : { ...after, version: queue.version + 1 }
 }
 
-/** What is not given stays; the same object where nothing changes. */
+/** Numbers not given stay as they are; returns the same object if nothing changes. */
 function backoffWith(known: Backoff | null, { backoff }: QueueSettings): Backoff | null {
   if (backoff === undefined) return known
   const after = adjustBackoff(known ?? retryBackoff, backoff)
@@ -90,7 +90,7 @@ function backoffWith(known: Backoff | null, { backoff }: QueueSettings): Backoff
   return isSame ? known : after
 }
 
-/** Pausing stops new claims only; what is held goes on. Null when it is paused already. */
+/** Pausing stops only new claims; held items continue. Null if it is already paused. */
 export function pauseQueue(queue: Queue, by: string, reason: string | null, wall: number): Queue | null {
   if (queue.pausedAt !== null) return null
   return { ...queue, pausedAt: wall, pausedBy: by, pauseReason: reason, version: queue.version + 1 }
@@ -101,12 +101,12 @@ export function resumeQueue(queue: Queue): Queue | null {
   return { ...queue, pausedAt: null, pausedBy: null, pauseReason: null, version: queue.version + 1 }
 }
 
-/** The processing lock of a queue is an ordinary lock under this name. */
+/** The processing lock of a queue is an ordinary lock with this name. */
 export function processingLockName(queue: string): string {
   return `${processingLockPrefix}${queue}`
 }
 
-/** The queue that a lock of this name belongs to; null for a lock of another kind. */
+/** The queue that a lock with this name belongs to; null for any other lock. */
 export function queueOfLock(name: string): string | null {
   return name.startsWith(processingLockPrefix) ? name.slice(processingLockPrefix.length) : null
 }

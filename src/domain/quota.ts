@@ -1,14 +1,17 @@
-/** How much of what all share one agent may take. Names are self-declared: against mistakes and runaway loops. */
+/**
+ * How much of a shared resource one agent may take. Names are self-declared, so this guards against mistakes and
+ * runaway loops.
+ */
 import { HoldfastError } from '../errors.ts'
 
 export interface Quotas {
-  /** Reservations of paths at once. */
+  /** Path reservations held at once. */
   readonly reservations: number
-  /** Places in the lines of named locks at once. */
+  /** Waits for named locks at once. */
   readonly lockWaits: number
 }
 
-/** For callers that say nothing, such as those of a server. */
+/** For callers that set no quotas, such as those of a server. */
 export const defaultQuotas: Quotas = Object.freeze({ reservations: 100, lockWaits: 50 })
 
 const subjects: Readonly<Record<keyof Quotas, { readonly has: string; readonly next: string }>> = {

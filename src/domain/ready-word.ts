@@ -1,7 +1,7 @@
 /**
- * The words a ready task is found by: one row for each label, one for its owner, one for its host. An engine keeps them
- * with the item, in the same transaction, so that a claim with a filter reads an index instead of every ready task.
- * Only tasks have them, because nothing else is claimed by a filter: other queues write nothing more than before.
+ * The words by which a ready task is found: one row per label, one for its owner, one for its host. An engine stores
+ * them with the item, in the same transaction, so that a filtered claim reads an index instead of every ready task.
+ * Only tasks have them, because nothing else is claimed with a filter; other queues write nothing extra.
  */
 import type { Item } from './item.ts'
 import { taskQueue, wordIn, wordsIn } from './task.ts'
@@ -16,7 +16,7 @@ export interface ReadyWord {
   readonly item: string
 }
 
-/** Ready tasks under one word, or under one of several that exclude each other. */
+/** The ready tasks under one word, or under any of several mutually exclusive words. */
 export interface WordList {
   readonly field: WordField
   readonly values: readonly string[]
@@ -31,18 +31,22 @@ export interface WordFilter {
   readonly hostOrNone?: string | null | undefined
 }
 
-/** Names are shorter. A longer word shares its beginning with others, and the filter itself tells them apart. */
+/**
+ * Names are shorter than this. A longer word is truncated and may match others with the same prefix; the filter itself
+ * tells them apart.
+ */
 const maxWordLength = 300
 
 /**
- * A word as it is kept: JSON, so that no word at all (`null`) differs from every word, and so that PostgreSQL can store
- * a word with a NUL in it. An index entry has a largest size, and an item that came some other way may say anything.
+ * A word as it is stored: as JSON, so that no word (`null`) differs from every word, and so that PostgreSQL can store a
+ * word that contains NUL. Truncated, because index entries have a maximum size and an item that got here some other way
+ * may contain anything.
  */
 export function wordValue(word: string | null): string {
   return JSON.stringify(word === null ? null : word.slice(0, maxWordLength))
 }
 
-/** Of an item that is no ready task: none. */
+/** Empty for anything but a ready task. */
 export function readyWords(item: Item | null): readonly ReadyWord[] {
   if (item === null || item.queue !== taskQueue || item.phase !== 'ready') return none
   const { priority, addedAt, id, data } = item
@@ -57,7 +61,7 @@ export function readyWords(item: Item | null): readonly ReadyWord[] {
 
 const none: readonly never[] = []
 
-/** What has to be removed and what has to be added when an item changes. */
+/** Which words to remove and which to add when an item changes. */
 export function changedWords(
   before: Item | null,
   after: Item | null,
@@ -77,8 +81,8 @@ function keyOf({ field, value, priority, addedAt }: ReadyWord): string {
 }
 
 /**
- * The lists that a task which fits is in, all of them. First those that are short as a rule: few tasks have a certain
- * label, most have no host.
+ * Every list that a matching task is in. Lists that are usually short come first: few tasks have a given label, but
+ * most have no host.
  */
 export function listsOf({
   labels = [],
@@ -99,9 +103,9 @@ export function listsOf({
 }
 
 /**
- * One list of two values, not a scan of the line: nearly every claim asks for tasks of its own machine or of none, and
- * two ordered reads of one row each, merged, cost about as much as the head of the line. Walking the line instead would
- * be as cheap only until many tasks that belong elsewhere stand at its front.
+ * One list with two values instead of a scan of the line. Nearly every claim asks for tasks of its own machine or of
+ * none, and two ordered reads of one row each, merged, cost about as much as reading the head of the line. Walking the
+ * line would be as cheap only until many tasks that belong elsewhere are at its front.
  */
 function orNone(word: string | null): readonly string[] {
   return [...new Set([wordValue(null), wordValue(word)])]

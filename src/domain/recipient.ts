@@ -1,22 +1,22 @@
-/** Who can be written to, how a message reaches them, and how much a minute. */
+/** Who can receive messages, how a message reaches them, and how many per minute. */
 import { HoldfastError } from '../errors.ts'
 
 export interface Recipient {
   readonly name: string
-  /** Name of the adapter that delivers; the processes that registered it do. */
+  /** Name of the adapter that delivers; the processes that registered it do the sending. */
   readonly adapter: string
-  /** What the adapter needs to find them: a channel, a pane. Never a command. */
+  /** What the adapter needs to reach them: a channel, a pane. Never a command. */
   readonly address: string | null
-  /** Messages they may send a minute; 0 = no limit. */
+  /** Messages they may send per minute; 0 = no limit. */
   readonly sendsPerMinute: number
   readonly acksPerMinute: number
-  /** Deliveries they get a minute, retries included; 0 = no limit. */
+  /** Deliveries they receive per minute, including retries; 0 = no limit. */
   readonly deliveriesPerMinute: number
   readonly registeredAt: number
   readonly version: number
 }
 
-/** A name under which somebody has acted here: it can be written to, though nobody registered it. */
+/** A name that an agent has acted under here: it can receive messages although nobody registered it. */
 export interface Addressable {
   readonly name: string
   /** Wall clock: since when. */
@@ -35,14 +35,15 @@ const defaults = Object.freeze({
   deliveriesPerMinute: 0,
 })
 
-/** An agent that nobody registered but that opened the store: it is reached through its inbox. */
+/** An agent that opened the store without being registered: it is reached through its inbox. */
 export function unregistered(name: string): Recipient {
   return { name, ...defaults, registeredAt: 0, version: 0 }
 }
 
 /**
- * Only they say how they are reached: another could have their messages sent to itself. A name that nobody has used yet
- * may be made known by anybody. Names are self-declared, so this guards against mistakes and not against impostors.
+ * Only the recipient decides how it is reached; otherwise another agent could redirect its messages to itself. Anyone
+ * may register a name that nobody has used yet. Names are self-declared, so this protects against mistakes, not
+ * impostors.
  */
 export function assertMayReach(agent: string, before: Recipient | null, settings: RecipientSettings): void {
   if (before === null || before.name === agent) return
@@ -56,7 +57,7 @@ export function assertMayReach(agent: string, before: Recipient | null, settings
   })
 }
 
-/** Registered anew, or changed in what is given; null when nothing changes. */
+/** A new registration, or the given changes to an existing one; null if nothing changes. */
 export function registerRecipient(
   before: Recipient | null,
   name: string,

@@ -1,7 +1,7 @@
 /**
- * Recovery: gives back what lost its holder. One decision, applied or only reported (dry run). It takes a lease
- * that lapsed, or a bound one whose process is proven dead, and nothing else; it is safe to run anywhere at
- * once, because every row it takes is checked again here and written under its version.
+ * Recovery: gives back what lost its holder. One decision, either applied or only reported (dry run). It takes a lapsed
+ * lease, or a bound lease whose process is proven dead, and nothing else. It can safely run in many places at once,
+ * because every row it takes is checked again here and written under its version.
  */
 
 import { sumByName } from './count.ts'
@@ -17,9 +17,9 @@ import { knownState, type Workflow } from './workflow.ts'
 export interface Death {
   /** How we know. */
   readonly evidence: string
-  /** The whole machine was restarted: that says nothing about what the process held. */
+  /** The whole machine was restarted, which says nothing about what the process held. */
   readonly isReboot: boolean
-  /** It left in good order. */
+  /** It shut down cleanly. */
   readonly hasEnded?: boolean
 }
 
@@ -29,15 +29,15 @@ export type Deaths = ReadonlyMap<string, Death>
 export interface ItemRules {
   readonly workflow: Workflow | undefined
   readonly maxCrashes: number
-  /** What the holder's process held when it was found lost; null where nobody can tell. */
+  /** What the holder's process held when it was found lost; null if unknown. */
   readonly held: Held | null
-  /** Its holder has ended, in good order. */
+  /** Its holder shut down cleanly. */
   readonly hasEnded?: boolean | undefined
 }
 
 export interface Reclaimed<Row> {
   readonly before: Row
-  /** Null: the row is gone (a lock, unless a delay follows its loss). */
+  /** Null: the row is deleted (a lock, unless a delay follows its loss). */
   readonly after: Row | null
   readonly evidence: string
   readonly expiredForMs: number
@@ -47,10 +47,10 @@ export interface ReclaimedItem extends Reclaimed<Item> {
   readonly blame: Blame
 }
 
-/** What the store spares although its time is over. */
+/** When the store spares a lease that has expired. */
 type Sparing = Pick<Judging, 'manualGraceMs' | 'isDoubtful'>
 
-/** Why a lease may be taken now, or null when it may not. */
+/** Why a lease may be taken now, or null if it may not. */
 export function evidenceOfLoss(
   row: LeaseColumns & { readonly delayedSince?: number | null },
   deaths: Deaths,
@@ -102,13 +102,13 @@ export function recoverDelivery(delivery: Delivery, deaths: Deaths, now: number)
 
 export interface StaleRequest {
   readonly thresholdMs: number
-  /** Also takes what a live process keeps renewed. */
+  /** Also takes items that a live process keeps renewing. */
   readonly force: boolean
 }
 
 /**
- * The operator's tool: takes a held item by its last sign of life, not by its lease. What a running process
- * keeps renewed is left alone unless forced. Nothing is blamed unless the lease had lapsed too.
+ * The operator's tool: takes a held item based on its last sign of life, not its lease. An item that a running process
+ * keeps renewing is left alone unless forced. Nothing is blamed unless the lease had lapsed too.
  */
 export function reclaimStaleItem(
   item: Item,
@@ -150,7 +150,7 @@ export function countRecovered(
   locks: readonly Reclaimed<Lock>[],
 ): RecoveryCounts {
   return {
-    // The end of a delay takes nothing from anybody: its holder was lost, and counted, before.
+    // The end of a delay takes nothing from anyone: its holder was lost, and counted, earlier.
     locksCleaned: locks.filter(({ before }) => before.delayedSince === null).length,
     entriesReclaimed: items.length,
     quarantined: items.filter(({ after }) => after?.quarantinedAt != null).length,

@@ -1,25 +1,27 @@
-/** How long to wait for an answer, how often to send again, and whom to tell when none comes: data, kept with the message. */
+/**
+ * How long to wait for an answer, how often to resend, and whom to notify if none comes: data, stored with the message.
+ */
 export interface RedeliveryPolicy {
-  /** Waits between one attempt and the next. */
+  /** Waits between consecutive attempts. */
   readonly delaysMs: readonly number[]
-  /** After the last attempt, until the message escalates; 0 = with it. */
+  /** Wait between the last attempt and the escalation; 0 = escalates together with it. */
   readonly lastWaitMs: number
-  /** Whom to tell, level by level; after the last the message is a dead letter. */
+  /** Whom to notify, level by level; after the last level the message is a dead letter. */
   readonly ladder: readonly EscalationLevel[]
-  /** Escalations beyond so many a minute, of the whole namespace, are put off; 0 = no limit. */
+  /** Escalations beyond this many per minute, across the whole namespace, are put off; 0 = no limit. */
   readonly escalationsPerMinute: number
-  /** It went to more than one. */
+  /** It went to more than one recipient. */
   readonly broadcast?: true
 }
 
 export interface EscalationLevel {
-  /** Names, or everybody who is known, the sender included. */
+  /** Names, or every known agent, including the sender. */
   readonly to: readonly string[] | '*'
   /** How long this level has to answer. */
   readonly waitMs: number
 }
 
-/** What a message has whose policy was damaged: nothing is sent again and nobody is told. */
+/** Used for a message whose policy is damaged: nothing is resent and nobody is notified. */
 export const noPolicy: RedeliveryPolicy = Object.freeze({
   delaysMs: Object.freeze([]),
   lastWaitMs: 0,
@@ -27,7 +29,7 @@ export const noPolicy: RedeliveryPolicy = Object.freeze({
   escalationsPerMinute: 0,
 })
 
-/** Whether this is a policy, whatever the row says; its numbers were checked when it was made. */
+/** Whether a value read from a row is a policy; its numbers were checked when it was created. */
 export function isPolicy(value: unknown): value is RedeliveryPolicy {
   const { delaysMs, lastWaitMs, ladder, escalationsPerMinute } = (value ?? {}) as Partial<RedeliveryPolicy>
   return (
@@ -52,14 +54,14 @@ export interface PolicyRequest {
   readonly recipients?: number | undefined
 }
 
-/** The source's schedule unless told otherwise; `timeoutMs` replaces its first wait. */
+/** The source's schedule by default; `timeoutMs` replaces its first wait. */
 export function makePolicy(request: PolicyRequest): RedeliveryPolicy {
   const delays = request.delaysMs ?? defaultDelaysMs
   const delaysMs = request.timeoutMs === undefined ? delays : [request.timeoutMs, ...delays.slice(1)]
   const lastDelayMs = delaysMs.at(-1)
   return {
     delaysMs,
-    // Without any delay there is nothing to wait for: it is sent once and escalates.
+    // Without delays there is nothing to wait for: it is sent once and escalates.
     lastWaitMs: request.escalateImmediately ? 0 : (lastDelayMs ?? 0),
     ladder: request.ladder ?? [{ to: '*', waitMs: lastDelayMs ?? levelWaitMsDefault }],
     escalationsPerMinute: request.escalationsPerMinute ?? escalationsPerMinuteDefault,
@@ -67,7 +69,7 @@ export function makePolicy(request: PolicyRequest): RedeliveryPolicy {
   }
 }
 
-/** Whether several are told at once: by the message itself, or by this level of escalation. */
+/** Whether several recipients are notified at once, by the message itself or by this escalation level. */
 export function isBroadcast(policy: RedeliveryPolicy, level: number): boolean {
   if (level === 0) return policy.broadcast === true
   const to = policy.ladder[level - 1]?.to ?? []
@@ -75,13 +77,13 @@ export function isBroadcast(policy: RedeliveryPolicy, level: number): boolean {
 }
 
 export interface Schedule {
-  /** When to send again; null when every attempt was made. */
+  /** When to send again; null once every attempt has been made. */
   readonly nextDueAt: number | null
-  /** When the wait for an answer ends, also when nobody could send meanwhile. */
+  /** When the wait for an answer ends, even if nobody could send in the meantime. */
   readonly givesUpAt: number
 }
 
-/** What follows after so many attempts, counted from a moment of the lease clock. */
+/** What comes after this many attempts, counted from a time on the lease clock. */
 export function schedule(policy: RedeliveryPolicy, attempts: number, from: number): Schedule {
   const rest = policy.delaysMs.slice(Math.max(0, attempts - 1))
   const wait = attempts === 0 ? 0 : rest[0]

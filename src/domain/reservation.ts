@@ -1,7 +1,7 @@
 /**
- * Reservations of paths: locks whose name is only an id and whose patterns say what they cover. Two of them are in
- * each other's way when some path matches both and at least one wants it alone. Advice among agents that ask; the
- * file system knows nothing of it.
+ * Path reservations: locks whose name is only an id and whose patterns say what they cover. Two of them conflict if
+ * some path matches both and at least one is exclusive. They are advisory, for agents that ask; the file system knows
+ * nothing about them.
  */
 import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
 import { hasLapsed, isExpired, type Judging } from './lease.ts'
@@ -12,13 +12,18 @@ import { assertQuota, type Quotas } from './quota.ts'
 export const reservationPrefix = 'paths:'
 export const maxPatterns = 50
 export const maxHolding = 50
-/** Each new reservation is compared with all there are, while others wait to write: a few milliseconds for so many. */
+/**
+ * Each new reservation is compared with all existing ones while other writers wait; this many take a few milliseconds.
+ */
 export const maxReservations = 1000
 export const maxReservedPatterns = 5000
 export const maxReservedLength = 250_000
-/** About 5 ms: others wait for the transaction to end. A read holds up nobody. */
+/** About 5 ms, because others wait for the transaction to end. A read blocks nobody. */
 const maxReserveSteps = 500_000
-/** So much of that one agent may leave to whoever asks next: the rest is for others, and for what they ask. */
+/**
+ * One agent's reservations may cost the next caller at most this much; the rest is for other agents and for the request
+ * itself.
+ */
 const maxOwnSteps = maxReserveSteps / 2
 const maxReadSteps = 100 * maxReserveSteps
 
@@ -26,12 +31,12 @@ export interface ReservationRequest extends Omit<AcquireRequest, 'slots' | 'toke
   readonly patterns: readonly string[]
   readonly mode: 'shared' | 'exclusive'
   readonly user: string | null
-  /** Reservations of the same agent that are not in its way. */
+  /** Reservations of the same agent that do not conflict with this one. */
   readonly holding: readonly HeldReservation[]
   readonly quotas?: Quotas | undefined
 }
 
-/** By name and token: reservations granted in one millisecond have the same token. */
+/** Identified by name and token, because reservations granted in the same millisecond have the same token. */
 export interface HeldReservation {
   readonly name: string
   readonly token: number
@@ -42,8 +47,8 @@ export type Reservation =
   | { readonly outcome: 'held'; readonly by: readonly Lock[] }
 
 /**
- * All patterns or none. What the caller says it holds is not in its way; everything else is, also of the same process:
- * two handlers of one worker would write over each other like any two.
+ * Reserves all patterns or none. Reservations that the caller says it holds do not conflict. All others do, even those
+ * of the same process: two handlers of one worker would overwrite each other's files like any other two.
  */
 export function reservePaths(
   request: ReservationRequest,
@@ -71,8 +76,8 @@ function isHeldBy(lock: Lock, { agent, holding }: ReservationRequest): boolean {
 }
 
 /**
- * A lapsed reservation cannot be renewed, unlike a lapsed lock that nobody took: taking its paths leaves its row as it
- * is, so nobody could tell whether they are another's by now.
+ * A lapsed reservation cannot be renewed, unlike a lapsed lock that nobody took. Taking its paths leaves its row
+ * unchanged, so there is no way to tell whether someone else has them by now.
  */
 export function isOver(lock: Lock, now: number): boolean {
   return lock.patterns !== null && isExpired(lock, now)
@@ -89,7 +94,7 @@ export function assertNotOver(lock: Lock, now: number): void {
   })
 }
 
-/** Those of the locks that reserve a path. The path is checked also where nothing is reserved. */
+/** The locks that reserve a path. The path is validated even if nothing is reserved. */
 export function covering(path: string, locks: readonly Lock[]): Lock[] {
   const asked = PatternIndex.ofPath(path, maxReadSteps)
   return locks.filter((lock) => isCovered(lock, asked))
@@ -115,7 +120,7 @@ function assertRoom(live: readonly Lock[], request: ReservationRequest): void {
   })
 }
 
-/** Refused now, and not when the next one asks: that one could do nothing about it. */
+/** Refused now rather than when the next caller asks, because that one could do nothing about it. */
 function assertOwnShare(live: readonly Lock[], { agent, patterns, quotas }: ReservationRequest): void {
   const own = live.filter((lock) => lock.agent === agent)
   assertQuota('reservations', agent, own.length, quotas)

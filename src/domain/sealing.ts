@@ -1,6 +1,7 @@
 /**
- * How many of the oldest events are old. Their order is certain and their dates are not: the clock may have been wrong
- * when some were written. An event goes when one that came after it is old, by a date that can be believed.
+ * How many of the oldest events are old enough to be sealed. Their order is certain but their dates are not: the clock
+ * may have been wrong when some were written. An event can be sealed once it, or one after it, is old by a date that
+ * can be trusted.
  */
 
 interface Dated {
@@ -8,18 +9,21 @@ interface Dated {
 }
 
 export interface SealingDates {
-  /** The last date believed of the events that went before. */
+  /** The last trusted date among the events sealed before. */
   readonly latestAt: number
-  /** Dated up to here an event is old. */
+  /** An event dated up to here is old. */
   readonly before: number
   readonly wall: number
 }
 
 export interface Sealable {
   readonly count: number
-  /** The last date believed among them. */
+  /** The last trusted date among them. */
   readonly latestAt: number
-  /** What stopped the count: one that is not old, the end of these events, or that none of their dates can be believed. */
+  /**
+   * What stopped the count: an event that is not old, the end of the events, or that none of their dates can be
+   * trusted.
+   */
   readonly end: 'young' | 'all' | 'undated'
 }
 
@@ -33,12 +37,12 @@ export function decideSealable(events: readonly Dated[], { latestAt, before, wal
   return sealable
 }
 
-/** Whether one of some later events shows that everything before it is old. */
+/** Whether one of these later events shows that everything before it is old. */
 export function isAnyOld(events: readonly Dated[], { latestAt, before, wall }: SealingDates): boolean {
   return events.some(({ at }) => isBelievable(at, latestAt, wall) && at <= before)
 }
 
-/** Neither after now nor before what came earlier: one of these two dates must be wrong. */
+/** Not in the future, and not before an earlier event; otherwise one of the two dates must be wrong. */
 function isBelievable(at: number, latestAt: number, wall: number): boolean {
   return latestAt <= at && at <= wall
 }

@@ -1,8 +1,8 @@
 /**
  * A versioned document: one JSON value under a key. Every write adds 1 to its version, so a writer that names the
- * version it read overwrites nothing it has not seen. A deleted document leaves no row: it raises one floor of its
- * namespace, and whatever is made later begins above it. A version seen under a key never comes to mean another
- * value.
+ * version it read overwrites nothing it has not seen. A deleted document leaves no row. Instead it raises a floor
+ * shared by its namespace, and every document created later starts above it. So a version seen under a key never refers
+ * to a different value later.
  */
 import { VersionMismatchError } from '../errors.ts'
 
@@ -11,7 +11,7 @@ export interface State {
   readonly version: number
   readonly updatedAt: number
   readonly updatedBy: string
-  /** The update that goes first, and until when on the lease clock: it lost to another. */
+  /** The update that goes first because it lost to another, and until when on the lease clock. */
   readonly preferred: string | null
   readonly preferredUntil: number | null
   /** JSON text. */
@@ -21,7 +21,7 @@ export interface State {
 /** A document without its value. */
 export type StateSummary = Pick<State, 'key' | 'version' | 'updatedAt' | 'updatedBy'>
 
-/** The highest version a deleted document of the namespace has had. */
+/** The highest version any deleted document of the namespace has had. */
 export interface StateFloor {
   readonly version: number
 }
@@ -31,11 +31,11 @@ export interface Saving {
   readonly value: string
   readonly agent: string
   readonly wall: number
-  /** Id of the update that saves; null for a plain write. */
+  /** Id of the update that is saving; null for a plain write. */
   readonly update: string | null
 }
 
-/** The document with a new value: one version above the present one, or above the floor when it is new. */
+/** The document with a new value: one version above the current one, or above the floor if it is new. */
 export function saveState(before: State | null, floor: StateFloor | null, saving: Saving): State {
   return {
     key: saving.key,
@@ -47,7 +47,7 @@ export function saveState(before: State | null, floor: StateFloor | null, saving
   }
 }
 
-/** A preference ends with the save of its own update: a save that was under way before leaves it. */
+/** A preference ends when its own update saves. A save that was already in flight does not end it. */
 function preferredAfter(
   before: State | null,
   update: string | null,
@@ -59,37 +59,40 @@ function preferredAfter(
   }
 }
 
-/** Many round trips to a busy server. An update whose process dies meanwhile delays the others by no more than this. */
+/**
+ * Enough for many round trips to a busy server. If the preferred update's process dies, it delays the others by at most
+ * this long.
+ */
 export const preferenceMs = 2000
 
 /**
- * How long an update holds back in all, for one preferred update after another. Then it goes on regardless, at the cost
- * of whoever is preferred: too soon, and on a busy machine that one loses again and again.
+ * How long an update waits in total for preferred updates, one after another. Then it proceeds anyway, at the expense
+ * of the preferred one; if this were too short, the preferred one would lose again and again on a busy machine.
  */
 export const maxHoldBackMs = 5 * preferenceMs
 
-/** For how long this update should wait because another goes first. */
+/** How long this update should wait because another goes first. */
 export function heldBackMs(state: State | null, update: string, now: number): number {
   if (state === null || state.preferred === null || state.preferred === update) return 0
   return Math.max(0, (state.preferredUntil ?? 0) - now)
 }
 
-/** This update goes first from now on. */
+/** Lets this update go first from now on. */
 export function prefer(state: State, update: string, now: number): State {
   return { ...state, preferred: update, preferredUntil: now + preferenceMs }
 }
 
-/** This update lets others go on; null when it was not preferred. */
+/** Gives up this update's preference; null if it had none. */
 export function giveWay(state: State, update: string): State | null {
   return state.preferred === update ? { ...state, preferred: null, preferredUntil: null } : null
 }
 
-/** The floor above a document that is about to go, or null when it is high enough. */
+/** The floor for a document about to be deleted, or null if it is already high enough. */
 export function raiseFloor(floor: StateFloor | null, removed: State): StateFloor | null {
   return floor !== null && floor.version >= removed.version ? null : { version: removed.version }
 }
 
-/** `expected` undefined: whatever is there. 0: nothing must be there. */
+/** `expected` undefined: any version will do. 0: the document must not exist. */
 export function assertStateVersion(key: string, state: State | null, expected: number | undefined): void {
   const current = state?.version ?? 0
   if (expected === undefined || expected === current) return
@@ -100,8 +103,9 @@ const conflictStepMs = 20
 const maxConflictStepMs = 320
 
 /**
- * How long an update waits before it reads again. Not at all after the first conflict: whoever was in the way has
- * just finished. Then anywhere in a span that doubles, or a crowd that collided once would collide in step for ever.
+ * How long an update waits before it reads again. No wait after the first conflict, because the other writer has just
+ * finished. After that, a random time from a span that doubles; otherwise a crowd that collided once would collide in
+ * lockstep forever.
  */
 export function conflictWaitMs(attempt: number, random: number): number {
   return attempt === 1 ? 0 : random * Math.min(maxConflictStepMs, conflictStepMs * 2 ** (attempt - 2))

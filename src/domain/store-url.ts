@@ -1,14 +1,17 @@
-/** What the text of a store says, and what of it may be shown: never a password, however the URL is misspelled. */
+/**
+ * What a store's location text says, and which parts of it may be shown: never a password, however the URL is
+ * misspelled.
+ */
 
-/** Of what these say nothing is secret. Anything else may be a password, or a piece of one. */
+/** Nothing in these parameters is secret. Anything else may be a password, or part of one. */
 const shownParameters = ['schema', 'prepare', 'allowUnsafeServer', 'allowUnsafeSchema', 'sslmode', 'auth']
 
-/** A URL in quotes, behind a space or a word, or without its colon: what a file of settings makes of one. */
+/** A URL in quotes, after a space or a word, or without its colon: typical damage from a settings file. */
 const spoiled = /^(?![a-z][a-z0-9+.-]+:\/)(?![./])(.*postgres(ql)?\s*:\/\/|\W*postgres(ql)?\/\/)/is
 
 /**
- * The scheme of a server's URL, in lower case, also where the URL lost its slashes: taken for a path, its password would
- * be the name of a file. Null for a file. One letter is a drive of Windows.
+ * The scheme of a server's URL in lower case, even if the URL lost its slashes: taken for a path, its password would
+ * become a file name. Null for a file. A single letter is a Windows drive.
  */
 export function serverScheme(store: string): string | null {
   const [, scheme, slash] = /^([a-z][a-z0-9+.-]+):(\/?)/i.exec(store.toLowerCase()) ?? []
@@ -18,10 +21,10 @@ export function serverScheme(store: string): string | null {
   return slash === '/' || /^postgres(ql)?$/.test(scheme) ? scheme : null
 }
 
-/** `instead` stands for the password; of the URL to listen on, which has one too, nothing is shown. */
+/** `instead` replaces the password. The listen URL, which has a password too, is not shown at all. */
 export function withoutPassword(url: string, instead: '' | ':…'): string {
   if (serverScheme(url) === null) return url
-  // Also where it cannot be read: there the password is whatever stands before the last @.
+  // Works even if the URL cannot be parsed: then the password is whatever precedes the last @.
   const shown = spoiled.test(url)
     ? url.replace(/^.*@/s, '…@')
     : url.replace(/^([^:]+:\/*[^:@/?]*):.*@/s, `$1${instead}@`)
@@ -36,7 +39,7 @@ function shownParameter(text: string): string {
   return value.length === 0 ? '…' : `${name}=…`
 }
 
-/** The same place without the password, also that of the URL to listen on: for who has to bring one. */
+/** The same location without its password or that of the listen URL, for callers that must supply their own. */
 export function withoutCredentials(url: string): string {
   if (serverScheme(url) === null) return url
   return url
@@ -52,7 +55,7 @@ export function hasPassword(url: string): boolean {
   return withoutCredentials(url) !== url
 }
 
-/** The same server, asked only with the user and password that the URL itself names. A path stays as it is. */
+/** The same server, used only with the user and password in the URL itself. A path stays as it is. */
 export function withOwnCredentials(url: string): string {
   if (serverScheme(url) === null) return url
   return `${url}${url.includes('?') ? '&' : '?'}auth=url`

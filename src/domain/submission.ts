@@ -1,6 +1,6 @@
 /**
- * Submitting an open change again. What is given is taken over, what is left out stays. Whoever holds the change has
- * read its payload and facts: those stay as they are until it lets go, only its head, priority and attempts may change.
+ * Resubmitting an open change. Given fields replace the old ones; the others stay. The holder of the change has already
+ * read its payload and facts, so those stay fixed until it lets go; only head, priority and attempts may change.
  */
 import { HeldError } from '../errors.ts'
 import { changeDependencies, isOtherParent, isOtherSet, type Surroundings } from './dependency.ts'
@@ -16,9 +16,9 @@ export interface Submission {
   readonly maxAttempts?: number | undefined
   /** JSON text. */
   readonly payload?: string | undefined
-  /** Added to the facts that are there. */
+  /** Merged into the existing facts. */
   readonly data?: Item['data'] | undefined
-  /** Null: without delay. */
+  /** Null: no delay. */
   readonly runAt?: number | null | undefined
   /** Null: stacked on nothing. */
   readonly parent?: Item | null | undefined
@@ -27,10 +27,10 @@ export interface Submission {
 
 type Field = keyof Submission
 
-/** What may change under a holder. */
+/** Fields that may change while the change is held. */
 const freeFields: ReadonlySet<Field> = new Set(['headSha', 'priority', 'maxAttempts'])
 
-/** The change as it is afterwards; itself when nothing differs. */
+/** The resulting change; the same object if nothing differs. */
 export function submitAgain(
   open: Item,
   workflow: Workflow,
@@ -41,7 +41,7 @@ export function submitAgain(
   if (fields.length === 0) return open
   assertNotDisturbing(open, workflow, fields)
   const { headSha, bead, priority = open.priority, maxAttempts = open.maxAttempts } = given
-  // A new head makes every test result stale, so that a holder at work on the old one is sent back to rebase.
+  // A new head makes every test result stale, so a holder working on the old one is sent back to rebase.
   const untested = fields.includes('headSha') ? { testedAgainstSha: null } : {}
   const edit = {
     priority,
@@ -56,7 +56,7 @@ export function submitAgain(
   return editItem(open, { ...edit, ...delay, ...waits }, workflow)
 }
 
-/** Whether it would wait for something else, so that what waits for it has to be known first. */
+/** Whether its dependencies would change, in which case the items that wait for it must be loaded first. */
 export function isStackedAnew(open: Item, given: Submission): boolean {
   return isOtherParent(open, given.parent) || isOtherSet(open, given)
 }
@@ -65,7 +65,7 @@ function changesDependencies(fields: readonly Field[]): boolean {
   return fields.includes('parent') || fields.includes('blockers')
 }
 
-/** Those of the given fields that say something else than the change does. */
+/** The given fields that differ from the change. */
 function differing(open: Item, given: Submission, wall: number): Field[] {
   const { headSha, bead, priority, maxAttempts, payload, data, runAt } = given
   const differs: Record<Field, boolean> = {
@@ -84,7 +84,7 @@ function differing(open: Item, given: Submission, wall: number): Field[] {
   return (Object.keys(differs) as Field[]).filter((field) => differs[field])
 }
 
-/** The head, and the issue where it is given, are not taken from the other facts. */
+/** The head, and the issue if given, are passed separately and override the other facts. */
 function isGivenApart(name: string, { bead }: Submission): boolean {
   return name === 'headSha' || (name === 'bead' && bead !== undefined)
 }
@@ -93,7 +93,10 @@ function parsed(text: string): Json {
   return JSON.parse(text)
 }
 
-/** No time shortens the wait after a failure or a crash, or a change that keeps failing could be retried in a tight loop. */
+/**
+ * A given time never shortens the wait after a failure or a crash; otherwise a change that keeps failing could be
+ * retried in a tight loop.
+ */
 function runAtAfter(open: Item, runAt: number | null | undefined, wall: number): number | null {
   if (runAt == null) return null
   const asked = runAt > wall ? runAt : null

@@ -1,6 +1,6 @@
 /**
- * Hints about tasks: what overlaps, what can run together, what everything waits for. They block nothing; whoever
- * ignores them loses no guarantee.
+ * Hints about tasks: which overlap, which can run together, and which chain everything waits for. They block nothing;
+ * an agent that ignores them loses no guarantee.
  */
 
 export interface Hinted {
@@ -14,17 +14,17 @@ export interface Hinted {
 
 export interface Overlap {
   readonly tasks: readonly [string, string]
-  /** `dependency`: one waits for the other, and both are being worked on. */
+  /** `dependency`: one waits for the other, and both are in progress. */
   readonly because: 'dependency' | 'paths' | 'labels'
   readonly shared: readonly string[]
 }
 
-/** Nobody reads more. */
+/** Nobody reads more than this. */
 const maxOverlaps = 1000
 
 /**
- * Pairs of tasks in progress that touch the same things: dependencies first, then paths, then labels. Only pairs that
- * have a name in common are compared: two thousand tasks would be two million pairs.
+ * Pairs of tasks in progress that touch the same things: dependencies first, then paths, then labels. Only pairs with a
+ * name in common are compared, because two thousand tasks would make two million pairs.
  */
 export function overlaps(tasks: readonly Hinted[]): Overlap[] {
   const running = tasks.filter(({ inProgress }) => inProgress)
@@ -40,7 +40,7 @@ export function overlaps(tasks: readonly Hinted[]): Overlap[] {
   return found
 }
 
-/** Where the tasks are that have a name, by the names under which others meet them. */
+/** Indexes of the tasks, keyed by the names under which others look for them. */
 function indexesOf(tasks: readonly Hinted[]): Map<string, number[]> {
   const indexes = new Map<string, number[]>()
   for (const [index, { id, labels, paths, waitingFor }] of tasks.entries()) {
@@ -81,10 +81,10 @@ function foldersOf(path: string): string[] {
   return [...parts.map((_, index) => parts.slice(0, index + 1).join('/')), whole]
 }
 
-/** Deeper folders than anybody has; a path of a thousand slashes must not become a million characters. */
+/** Deeper than any real folder; a path with a thousand slashes must not expand to a million characters. */
 const maxFolders = 64
 
-/** Why two tasks that have a name in common overlap. */
+/** Why two tasks with a name in common overlap. */
 function overlapOf(left: Hinted, right: Hinted): Overlap {
   const tasks = [left.id, right.id] as const
   const waits = left.waitingFor.includes(right.id) || right.waitingFor.includes(left.id)
@@ -96,12 +96,12 @@ function overlapOf(left: Hinted, right: Hinted): Overlap {
   return { tasks, because: 'labels', shared: left.labels.filter((label) => right.labels.includes(label)) }
 }
 
-/** The same path, or one inside the folder the other names. */
+/** Whether it is the same path, or inside that folder. */
 function isWithin(path: string, folder: string): boolean {
   return `${withoutSlash(path)}/`.startsWith(`${withoutSlash(folder)}/`)
 }
 
-/** Levels of the dependencies: each wave can run at once when the ones before it are done. */
+/** Dependency levels: the tasks of a wave can all run at once when the waves before it are done. */
 export function waves(tasks: readonly Hinted[]): string[][] {
   const behind = new Map<string, string[]>(tasks.map(({ id }) => [id, []]))
   const open = new Map<string, number>()
@@ -112,7 +112,7 @@ export function waves(tasks: readonly Hinted[]): string[][] {
   }
   const rank = new Map(tasks.map(({ id }, index) => [id, index]))
   const levels: string[][] = []
-  // What stood in a circle would never be free; circles are refused when dependencies are set.
+  // Tasks in a cycle would never become free, but cycles are refused when dependencies are set.
   let wave = tasks.map(({ id }) => id).filter((id) => open.get(id) === 0)
   while (wave.length > 0) {
     levels.push(wave)
@@ -134,7 +134,7 @@ export function criticalPath(tasks: readonly Hinted[]): string[] {
   const lengths = new Map<string, number>()
   const previous = new Map<string, string | null>()
   const lengthOf = (id: string) => lengths.get(id) ?? 0
-  // Wave by wave, what a task waits for has its length already.
+  // Going wave by wave, everything a task waits for already has its length.
   for (const id of waves(tasks).flat()) {
     const before = longest((byId.get(id) as Hinted).waitingFor, lengthOf)
     previous.set(id, before)
@@ -146,7 +146,7 @@ export function criticalPath(tasks: readonly Hinted[]): string[] {
   return path.reverse()
 }
 
-/** The first of the longest; null where none has a length. */
+/** The first of the longest; null if none has a length. */
 function longest(ids: readonly string[], lengthOf: (id: string) => number): string | null {
   let best: string | null = null
   for (const id of ids) if (lengthOf(id) > (best === null ? 0 : lengthOf(best))) best = id

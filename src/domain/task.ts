@@ -1,6 +1,7 @@
 /**
- * A task: an item that people and agents read. Its words live in the item's data and payload; lease, dependencies,
- * versions and recovery are the item's own. The durable owner is whose task it is; the holder is who works on it.
+ * A task: an item that people and agents read. Its text lives in the item's data and payload; lease, dependencies,
+ * versions and recovery are the item's. The durable owner is the agent the task belongs to; the holder is the agent
+ * working on it.
  */
 import { HeldError, IllegalMoveError } from '../errors.ts'
 import {
@@ -27,13 +28,13 @@ import {
 import { type ItemRules, type ReclaimedItem, recoverItem } from './recovery.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
-/** The queue all tasks of a namespace stand in. */
+/** The queue that holds all tasks of a namespace. */
 export const taskQueue = 'tasks'
 export const taskLeaseMs = 30 * 60 * 1000
-/** Older notes stay in the events. */
+/** Older notes remain in the events. */
 const maxNotes = 50
 
-/** States as the source of tasks spells them. */
+/** States as the source of the tasks spells them. */
 const statusByState = {
   todo: 'Todo',
   in_progress: 'In Progress',
@@ -53,16 +54,16 @@ export function stateOfStatus(status: TaskStatus): string {
 
 export type Note = { readonly at: number; readonly by: string; readonly text: string }
 
-/** What a task says, beside what every item has. */
+/** The fields of a task beyond those of every item. */
 export interface TaskWords {
   readonly title: string
   readonly body: string
   readonly labels: readonly string[]
-  /** Files and folders it touches, for the hints. */
+  /** Files and folders it touches; used for the hints. */
   readonly paths: readonly string[]
-  /** Whose task it is; stays when the lease ends. */
+  /** The agent it belongs to; kept when the lease ends. */
   readonly owner: string | null
-  /** The machine it belongs on, if any. */
+  /** The machine it should run on, if any. */
   readonly host: string | null
   readonly metadata: Json
 }
@@ -74,12 +75,12 @@ export interface TaskEdit
   readonly note?: string | undefined
 }
 
-/** Where the words lie: what lists and filters read in `data`, the long text in the payload. */
+/** Splits a task's fields for storage: what lists and filters read goes into `data`, long text into the payload. */
 export function storeWords({ body, metadata, ...data }: TaskWords): { data: Item['data']; payload: string } {
   return { data: { ...data, notes: [] }, payload: JSON.stringify({ body, metadata }) }
 }
 
-/** An item that came into the queue some other way is shown as far as it goes; its data may say anything. */
+/** An item that got into the queue some other way is shown as far as possible; its data may contain anything. */
 export function readWords(item: {
   readonly id: string
   readonly data: Readonly<Record<string, unknown>>
@@ -99,12 +100,12 @@ export function readWords(item: {
   }
 }
 
-/** What is not text says nothing. Filters go by this rule too, also where they are SQL. */
+/** Anything but a string counts as absent. Filters follow the same rule, including those written in SQL. */
 export function wordIn(value: unknown): string | null {
   return typeof value === 'string' ? value : null
 }
 
-/** The same for a list: what is no list has nothing in it. */
+/** The same for a list: anything but an array counts as empty. */
 export function wordsIn(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
 }
@@ -118,7 +119,7 @@ function wordsOf(item: Item) {
   return readWords({ ...item, payload: JSON.parse(item.payload) })
 }
 
-/** Anybody may change a free task; a held one only its holder, or somebody with force. */
+/** Anyone may change a free task. Only the holder may change a held one, unless the caller uses force. */
 export function assertMayEdit(
   item: Item,
   { agent, token, force }: Claimant & { force?: boolean | undefined },
@@ -132,7 +133,7 @@ export function assertMayEdit(
   )
 }
 
-/** A task somebody is at work on is dropped only by force; what lapsed is held by nobody. */
+/** A task that someone is working on can be removed only by force. A lapsed task is held by nobody. */
 export function assertMayRemove(item: Item, { force }: { force?: boolean | undefined }, at: Judging): void {
   if (item.phase !== 'held' || force || hasLapsed(item, at)) return
   throw new HeldError(
@@ -141,7 +142,7 @@ export function assertMayRemove(item: Item, { force }: { force?: boolean | undef
   )
 }
 
-/** The task with its words changed, one version higher. Progress is a holder's to tell. */
+/** The task with its fields changed, one version higher. Only a holder can report progress. */
 export function editTask(item: Item, edit: TaskEdit, by: string, wall: number): Item {
   const { priority, progress, note, ...words } = edit
   if (progress !== undefined && item.phase !== 'held') {
@@ -171,17 +172,17 @@ function rank(item: Item, priority: number): Item {
   return { ...(setItemPriority(item, priority) ?? item), version: item.version }
 }
 
-/** The task with one more note, where there is one to add. */
+/** Adds the note, if there is one. */
 export function noteTask(item: Item, note: string | undefined, by: string, wall: number): Item {
   if (note === undefined) return item
   const notes = withNote(wordsOf(item).notes, note, by, wall)
   return { ...item, data: { ...item.data, notes } }
 }
 
-/** For how long a handed-over task is kept for the one it was given to. */
+/** How long a handed-over task is reserved for the agent it was given to. */
 export const offerMsDefault = 10 * 60 * 1000
 
-/** A task that was just given back: its new owner's, and for a while nobody else's to claim. */
+/** Gives a task that was just released to a new owner; for a while, nobody else can claim it. */
 export function handTo(
   item: Item,
   workflow: Workflow,
@@ -202,30 +203,31 @@ function withNote(notes: readonly Note[], text: string | undefined, by: string, 
 export interface TaskRequest extends Holder {
   readonly leaseMs: number
   readonly token?: number | undefined
-  /** Also takes a task back out of review. */
+  /** Also allows taking a task out of review. */
   readonly fromReview: boolean
-  /** Also takes a task that is offered to another: an operator's act. */
+  /** Also allows taking a task that is offered to another agent; for operators. */
   readonly force?: boolean | undefined
 }
 
 export type TaskClaim =
   | {
       readonly outcome: 'claimed'
-      /** Set where a lapsed holder had to be removed first. */
+      /** Set if a lapsed holder had to be removed first. */
       readonly reclaimed: ReclaimedItem | null
       readonly before: Item
       readonly after: Item
       readonly renewed: boolean
     }
   | { readonly outcome: 'held'; readonly item: Item }
-  /** Kept for another agent for a while. */
+  /** Reserved for another agent for a while. */
   | { readonly outcome: 'offered'; readonly item: Item }
   | { readonly outcome: 'blocked'; readonly item: Item; readonly reclaimed: ReclaimedItem | null }
   | { readonly outcome: 'quarantined'; readonly item: Item; readonly reclaimed: ReclaimedItem | null }
 
 /**
- * A claim by name: free or lapsed is granted, the caller's own is renewed under its token, another's is held. What
- * keeps a task back is a value too; a task in a state that cannot be worked on is misuse.
+ * A claim by name. A free or lapsed task is granted, the caller's own is renewed under its token, and another agent's
+ * is reported as held. A task that is blocked, offered or quarantined is also a normal outcome; claiming one in a state
+ * that cannot be worked on is misuse and throws.
  */
 export function claimTask(
   item: Item,
@@ -258,7 +260,10 @@ export function claimTask(
   return { outcome: 'claimed', reclaimed, before: free, after, renewed: false }
 }
 
-/** Whether a task that is kept for somebody is kept for the one who asks, or no longer. */
+/**
+ * Whether the task has an offer that lets this caller take it: the offer is theirs, has run out, or is overridden by
+ * force.
+ */
 function isOfferFor(
   { offeredTo, runAt }: Item,
   { agent, force }: Pick<TaskRequest, 'agent' | 'force'>,

@@ -1,42 +1,42 @@
 /**
- * Workflows are data: the states an item of a queue may be in, and which act leads from one to which. One claim
- * path, one recovery and one set of tests serve all of them, the built-in ones and those users define.
+ * Workflows are data: the states an item of a queue can be in, and which operation leads from one to another. One claim
+ * path, one recovery and one test suite serve all of them, both the built-in ones and those that users define.
  */
 import { InvalidError } from '../errors.ts'
 import { canonicalJson } from './json.ts'
 import { isName, nearestName } from './name.ts'
 
 export interface State {
-  /** May be claimed, and becomes this (a held state). */
+  /** Claimable; a claim moves the item to this held state. */
   readonly claimTo?: string
-  /** May be claimed when it is asked for by name, and becomes this; never handed out as the next one. */
+  /** Claimable only by name; a claim moves the item to this held state. Never handed out as the next item. */
   readonly claimByNameTo?: string
-  /** An agent holds the item under a lease while it is here. */
+  /** An agent holds the item under a lease while it is in this state. */
   readonly held?: true
-  /** Where a held item goes when its holder is lost or gives it back. */
+  /** Where a held item goes when its holder is lost or releases it. */
   readonly lostTo?: string
-  /** Finished: its key is free, it may be cleaned; `succeeded` also frees what waited for it. */
+  /** Finished: its key is free and it may be cleaned up; `succeeded` also unblocks the items that waited for it. */
   readonly closed?: 'succeeded' | 'failed'
   /** Where `move` may lead. */
   readonly moves: readonly string[]
   readonly completeTo?: string
   readonly failTo?: string
-  /** Where a failure that may be repeated leads while attempts are left. */
+  /** Where a retryable failure leads while attempts are left. */
   readonly failRetryableTo?: string
-  /** Where `retry` leads; an arrow of its own, not a `move`. */
+  /** Where `retry` leads; a separate transition, not a `move`. */
   readonly retryTo?: string
-  /** Where `returnToRebasing` leads; guarded by the freshness of what was tested. */
+  /** Where `returnToRebasing` leads; allowed only when what was tested is out of date. */
   readonly returnTo?: string
 }
 
 export interface Workflow {
   readonly name: string
   readonly initial: string
-  /** Where `cancel` leads, for every state whose moves name it. */
+  /** Where `cancel` leads, from every state that lists it in its moves. */
   readonly cancelTo?: string
-  /** A new failure is repeatable unless the caller says otherwise. */
+  /** A failure is retryable unless the caller says otherwise. */
   readonly failsRetryably: boolean
-  /** `retry` forgives the failures counted so far (an operator's act). */
+  /** `retry` resets the failure count (an operator's decision). */
   readonly retryForgives: boolean
   /** Slots of the processing lock; absent = claims need no lock. */
   readonly slots?: number
@@ -97,7 +97,7 @@ const merge: Workflow = {
       returnTo: 'rebasing',
       ...failing,
     },
-    // A merge under way cannot be cancelled: half of it may already be visible to others.
+    // A merge in progress cannot be cancelled: half of it may already be visible to others.
     merging: {
       held: true,
       lostTo: 'pending',
@@ -127,7 +127,8 @@ const task: Workflow = {
       failTo: 'todo',
       failRetryableTo: 'todo',
     },
-    // Back into work only for somebody who asks for it: what waits for a reviewer is nobody's next task.
+    // Goes back to work only when claimed by name: a task awaiting review must not be handed out as someone's next
+    // task.
     review: { claimByNameTo: 'in_progress', moves: ['todo', 'done'] },
     done: { closed: 'succeeded', moves: [] },
   },
@@ -135,7 +136,7 @@ const task: Workflow = {
 
 export const builtInWorkflows: Readonly<Record<string, Workflow>> = Object.freeze({ job, merge, task })
 
-/** Whether whoever claims an item can complete or fail it at once, without moving it through further states. */
+/** Whether an agent can complete or fail an item right after claiming it, without moving it through other states. */
 export function isOneStep(workflow: Workflow): boolean {
   return Object.values(workflow.states).every(({ claimTo }) => {
     if (claimTo === undefined) return true
@@ -144,12 +145,12 @@ export function isOneStep(workflow: Workflow): boolean {
   })
 }
 
-/** The state, or undefined; names that every object answers to (`constructor`) are not states. */
+/** The state, or undefined. Names inherited by every object (`constructor`) are not states. */
 export function knownState(workflow: Workflow, name: string): State | undefined {
   return Object.hasOwn(workflow.states, name) ? workflow.states[name] : undefined
 }
 
-/** The built-in workflow of this name, if there is one. */
+/** The built-in workflow with this name, if any. */
 export function builtInWorkflow(name: string): Workflow | undefined {
   return Object.hasOwn(builtInWorkflows, name) ? builtInWorkflows[name] : undefined
 }
@@ -167,7 +168,7 @@ export function stateOf(workflow: Workflow, name: string): State {
   })
 }
 
-/** How an item in this state ended; null while it is open, and for a state that the workflow does not know. */
+/** How an item in this state ended; null while it is open, and for a state the workflow does not know. */
 export function endingOf(workflow: Workflow, name: string): 'succeeded' | 'failed' | 'cancelled' | null {
   const closed = knownState(workflow, name)?.closed
   if (closed === undefined) return null
@@ -175,7 +176,7 @@ export function endingOf(workflow: Workflow, name: string): 'succeeded' | 'faile
   return name === workflow.cancelTo ? 'cancelled' : 'failed'
 }
 
-/** Every arrow an act may take, for tests and pictures: [from, act, to]. */
+/** Every transition, for tests and diagrams: [from, act, to]. */
 export function arrows(workflow: Workflow): readonly (readonly [from: string, act: string, to: string])[] {
   return Object.entries(workflow.states).flatMap(([from, state]) => [
     ...state.moves.map((to) => [from, 'move', to] as const),
@@ -197,7 +198,7 @@ function actTargets(state: State): [act: string, to: string][] {
   return acts.filter((pair): pair is [string, string] => pair[1] !== undefined)
 }
 
-/** Whether two definitions mean the same; the order in which states, fields and moves were written says nothing. */
+/** Whether two definitions are equivalent; the order of states, fields and moves does not matter. */
 export function isSameWorkflow(left: Workflow, right: Workflow): boolean {
   return canonicalJson(unordered(left)) === canonicalJson(unordered(right))
 }
@@ -209,7 +210,7 @@ function unordered(workflow: Workflow) {
   return { ...workflow, states: Object.fromEntries(states) }
 }
 
-/** Refuses a bad definition when it is defined, with every fault at once; nothing is checked again later. */
+/** Rejects a bad definition when it is defined and reports every fault at once; nothing is checked again later. */
 export function assertWorkflow(workflow: Workflow): void {
   const faults = [
     ...shapeFaults(workflow),

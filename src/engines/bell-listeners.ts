@@ -1,4 +1,4 @@
-/** Who listens to which bell. */
+/** The listeners of each bell. */
 export class BellListeners {
   readonly #listeners = new Map<number, Set<() => void>>()
 
@@ -15,7 +15,7 @@ export class BellListeners {
     return this.#listeners.has(bell)
   }
 
-  /** The bells that somebody listens to. */
+  /** The bells that have listeners. */
   get awaited(): readonly number[] {
     return [...this.#listeners.keys()]
   }

@@ -1,7 +1,7 @@
 /**
- * Frees what a completion left waiting. One transaction frees 100 items; the process that completed their blocker frees
- * the rest at once, 100 at a time, whatever its recovery options. If it dies meanwhile, the cascade row is still there,
- * and recovery or the next claim goes on.
+ * Frees the items that a completion left waiting. One transaction frees 100 items; the process that completed their
+ * blocker frees the rest right away, 100 at a time, whatever its recovery options. If it dies in between, the cascade
+ * row remains, and recovery or the next claim continues.
  */
 import type { Environment } from '../environment.ts'
 import { entropyFor } from '../operations/table.ts'
@@ -16,18 +16,18 @@ export interface CascadeOptions {
   onFailed(error: unknown): void
 }
 
-/** While others hold the rows: 10 ms, 20 ms, … for half a second in all. Then it is left to recovery. */
+/** Backoff while others hold the rows: 10 ms, 20 ms, … for half a second in all. After that, recovery takes over. */
 const stepMs = 10
 const maxAttempts = 10
 
-/** Whether more items wait for what was completed here than its own transaction freed. */
+/** Whether more items wait for what was completed here than the transaction itself freed. */
 export function leavesWaiting({ changes }: Decision): boolean {
   return changes.some(({ table, after }) => table === 'cascade' && after !== null)
 }
 
 export class Cascades {
   readonly #options: CascadeOptions
-  /** By namespace; the value is whether another completion came meanwhile. */
+  /** By namespace; `isAskedAgain` says whether another completion arrived in the meantime. */
   readonly #underWay = new Map<string, { isAskedAgain: boolean; readonly ended: Promise<void> }>()
   #isOver = false
 
@@ -35,26 +35,26 @@ export class Cascades {
     this.#options = options
   }
 
-  /** After the commit of a completion that left some waiting. */
+  /** Called after the commit of a completion that left some items waiting. */
   begin(completion: Completion): void {
     const known = this.#underWay.get(completion.namespace)
     if (known) known.isAskedAgain = true
     else this.#underWay.set(completion.namespace, { isAskedAgain: false, ended: this.#run(completion) })
   }
 
-  /** Null when nothing is left to free. */
+  /** Null when no cascade is running. */
   get ended(): Promise<unknown> | null {
     const all = [...this.#underWay.values()].map(({ ended }) => ended)
     return all.length === 0 ? null : Promise.all(all)
   }
 
-  /** Leaves the rest to others. */
+  /** Stops, and leaves the rest to others. */
   giveUp(): void {
     this.#isOver = true
   }
 
   async #run({ namespace, caller }: Completion): Promise<void> {
-    // Never in the transaction that is being answered.
+    // Never inside the transaction that is being answered.
     await null
     try {
       for (let idle = 0; idle <= maxAttempts && !this.#isOver; ) {

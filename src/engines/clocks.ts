@@ -1,7 +1,7 @@
 /**
- * Which clock each time of a store is on, table by table: the one list. Lease times of two stores are not
- * comparable, since each store has a lease clock of its own; whoever carries rows from one store to another moves
- * them by the difference. Wall times mean the same everywhere.
+ * The one list of which clock each stored time is on, table by table. Lease times of two stores are not comparable,
+ * since each store has its own lease clock, so carrying rows from one store to another means shifting them by the
+ * difference. Wall times mean the same everywhere.
  */
 import type { Schema, TableName } from './schema.ts'
 
@@ -47,14 +47,17 @@ export const clocks: { readonly [Name in TableName]: Clocks } = {
   },
   recipient: { lease: [], wall: ['registeredAt'] },
   addressable: { lease: [], wall: ['at'] },
-  // `marks` are many times in one field.
+  // `marks` holds many times in one field.
   allowance: { lease: ['marks', 'at'], wall: [] },
   image: { lease: [], wall: [] },
   state: { lease: ['preferredUntil'], wall: ['updatedAt'] },
   stateFloor: { lease: [], wall: [] },
 }
 
-/** Fields that look like a time but are on no list, or on both; a table that is described is complete when none is. */
+/**
+ * Fields that look like a time but are on neither list, or on both, and listed fields that do not exist. A table's
+ * description is complete when this is empty.
+ */
 export function unclassified(table: Schema, { lease, wall }: Clocks): string[] {
   const times = table.fields.filter((field) => field === 'at' || /(?:At|Since)$/.test(field))
   const isOnOneList = (field: string) => lease.includes(field) !== wall.includes(field)
@@ -62,13 +65,13 @@ export function unclassified(table: Schema, { lease, wall }: Clocks): string[] {
   return [...times.filter((field) => !isOnOneList(field)), ...unknown]
 }
 
-/** The same time on another lease clock; anything that is no time stays. */
+/** The same time on another lease clock; anything that is not a time is unchanged. */
 export function moveTime(value: unknown, byMs: number): unknown {
   if (typeof value === 'number') return value + byMs
   return Array.isArray(value) ? value.map((each) => moveTime(each, byMs)) : value
 }
 
-/** A thing as events and images tell it: the fields on the lease clock are moved, the others stay. */
+/** A thing as recorded in events and images: fields on the lease clock are shifted, the others stay. */
 export function moveTimes(subject: string, fields: object, byMs: number): object {
   const lease = subject in clocks ? clocks[subject as TableName].lease : []
   return Object.fromEntries(

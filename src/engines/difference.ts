@@ -1,8 +1,8 @@
-/** What events tell of a change of a row, as JSON text; renewal times are told by no event. */
+/** What events record about a change to a row, as JSON text. No event records renewal times. */
 import { renewalFields } from '../domain/event.ts'
 import { jsonText, type Kind, type Schema } from './schema.ts'
 
-/** What is new in the fields at these places, which are those that differ. */
+/** The new values of the fields at these indexes, which are the ones that differ. */
 export function differenceJson(table: Schema, indexes: readonly number[], after: object): string {
   let json = ''
   for (const index of indexes) {
@@ -14,14 +14,14 @@ export function differenceJson(table: Schema, indexes: readonly number[], after:
   return `{${json}}`
 }
 
-/** A new row: the fields that are set. */
+/** The fields that are set in a new row. */
 export function newRowJson(table: Schema, row: object): string {
   return table.code().eventJson(row, asJson)
 }
 
 const asJson = { integer: String, text: quoted, json: jsonText } as const
 
-/** One field, after those before it. Integers and JSON are written as they are. */
+/** One field, to follow the ones before it. Integers and JSON are written as they are. */
 export function jsonField(
   before: string,
   field: string,
@@ -39,7 +39,7 @@ function plain(kind: Kind, value: unknown): string | number | null {
 
 const isPlain = /^[\w .:/#-]*$/
 
-/** Names, ids and states need no escaping, and asking JSON for each costs more than looking. */
+/** Names, ids and states need no escaping, and testing for that is cheaper than calling JSON.stringify for each. */
 function quoted(text: string): string {
   return isPlain.test(text) ? `"${text}"` : JSON.stringify(text)
 }

@@ -1,7 +1,7 @@
 /**
- * The port between rules and storage. A command names the rows it needs by selectors from a closed union; the
- * engine loads them, the rules decide, the engine applies the changes with their events, guarded by version and
- * token, in one transaction. An engine contains no rule.
+ * The port between rules and storage. A command names the rows it needs with selectors from a closed union. The engine
+ * loads them, the rules decide, and the engine applies the changes with their events, guarded by version and token, in
+ * one transaction. An engine contains no rule.
  */
 
 import type { Allowance } from '../domain/allowance.ts'
@@ -50,12 +50,12 @@ export interface Tables {
   state: State
   stateFloor: StateFloor
   sealedEvents: SealedEvents
-  /** `policy` and `escalation` of a damaged row are null, or anything: the rules look before they use them. */
+  /** In a damaged row, `policy` and `escalation` are null or anything at all: the rules check before they use them. */
   message: Message
   delivery: Delivery
   recipient: Recipient
   addressable: Addressable
-  /** `marks` of a damaged row are null: nothing was counted. */
+  /** In a damaged row, `marks` is null: nothing was counted. */
   allowance: Allowance
 }
 
@@ -68,27 +68,27 @@ export interface Dependent extends DefinedQueue {
   readonly item: Item
 }
 
-/** Which items of a queue are meant, by what their data says. Absent = any; null = none is set. */
+/** Selects items of a queue by their data. Absent means any; null means not set. */
 export interface ItemFilter {
-  /** All of these. */
+  /** Items that have all of these labels. */
   readonly labels?: readonly string[] | undefined
   readonly owner?: string | null | undefined
-  /** This one's, or nobody's. */
+  /** Items of this owner, or of nobody. */
   readonly ownerOrNone?: string | undefined
   readonly host?: string | null | undefined
-  /** Of this machine, or of none; null: only of none. */
+  /** Items for this machine, or for none; null: only those for none. */
   readonly hostOrNone?: string | null | undefined
-  /** At least this urgent: the number is not higher. */
+  /** At least this urgent: a priority number no higher than this. */
   readonly maxPriority?: number | undefined
   /** Held by this agent. */
   readonly agent?: string | undefined
 }
 
-/** How far ready tasks have been looked through for one that fits. */
+/** How far the search for a matching ready task has got. */
 export interface SearchPlace {
-  /** Which of the filter's lists is walked, by its number in `listsOf`. */
+  /** Which of the filter's lists is being walked, by its index in `listsOf`. */
   readonly by: number
-  /** Where to go on; null: the list has come to its end. */
+  /** Where to continue; null: the list was searched to its end. */
   readonly from: LinePosition | null
 }
 
@@ -98,21 +98,21 @@ export interface WorkflowRow {
   readonly version: number
 }
 
-/** What was answered to a mutation that carried an idempotency key. */
+/** The answer to a mutation that carried an idempotency key. */
 export interface Answer {
   readonly key: string
   readonly operation: string
-  /** Whom alone it is for; null where another agent that repeats the request has it too. */
+  /** The only agent that may have it; null if another agent that repeats the request gets it too. */
   readonly agent: string | null
   readonly requestHash: string
   /** JSON text. */
   readonly answer: string
-  /** The grants it handed out: the answer is repeated only while they are current. */
+  /** The grants it handed out. The answer is repeated only while they are current. */
   readonly grants: readonly Grant[]
   readonly at: number
 }
 
-/** A lease by what identifies it. */
+/** What identifies a lease. */
 export interface Grant {
   readonly kind: 'item' | 'lock'
   readonly id: string
@@ -121,7 +121,7 @@ export interface Grant {
 
 export interface RecoveryRun {
   readonly id: string
-  /** What it took of one queue; '' for named locks and messages, which are of none. */
+  /** The queue that this row is about; '' for named locks and messages, which belong to no queue. */
   readonly queue: string
   readonly at: number
   readonly trigger: string
@@ -132,7 +132,7 @@ export interface RecoveryRun {
   readonly messagesReclaimed: number
 }
 
-/** What the runs did that are no longer kept; one row for each queue. */
+/** Totals of the runs that are no longer kept; one row per queue. */
 export interface RecoveryTotal {
   readonly queue: string
   readonly locksCleaned: number
@@ -141,7 +141,7 @@ export interface RecoveryTotal {
   readonly version: number
 }
 
-/** How often healing failed, and the last time, for each trigger and queue. */
+/** How often healing failed, and its last failure, per trigger and queue. */
 export interface RecoveryFailure {
   readonly queue: string
   readonly trigger: string
@@ -152,13 +152,13 @@ export interface RecoveryFailure {
   readonly version: number
 }
 
-/** Where the events begin that are still kept; what came before is in the images. */
+/** Where the retained events begin; everything earlier is in the images. */
 export interface Checkpoint {
   readonly name: 'events'
   readonly seq: number
-  /** The last date that was believed of what came before. */
+  /** The last trusted date of what came before. */
   readonly at: number
-  /** Digest over every event removed so far, each range chained to the one before. */
+  /** Digest over every event removed so far; each range is chained to the one before. */
   readonly digest: string
   readonly version: number
 }
@@ -170,13 +170,13 @@ export interface ImageRow {
   readonly image: Image
 }
 
-/** A range of events, from the oldest kept one on; it can only be removed. */
+/** A range of events starting at the oldest one kept; it can only be removed. */
 export interface SealedEvents {
   readonly through: number
   readonly count: number
 }
 
-/** An item that succeeded or was removed, and for which more items waited than that transaction freed. */
+/** An item that succeeded or was removed while more items waited for it than that transaction freed. */
 export interface Cascade {
   readonly blocker: string
   readonly at: number
@@ -184,28 +184,28 @@ export interface Cascade {
 
 export interface NeglectedNamespace {
   readonly namespace: string
-  /** A recovery would do something. */
+  /** A recovery would find something to do. */
   readonly isHealingDue: boolean
-  /** Messages are due, and no process that beats has the namespace open. */
+  /** Messages are due, and no process with a recent beat has the namespace open. */
   readonly isSendingDue: boolean
 }
 
-/** Items by their keys, or ids where they have none. */
+/** A wait that cannot end. Items are named by their keys, or by their ids if they have none. */
 export interface VainWait {
   readonly item: string
   readonly queue: string
   readonly blocker: string
-  /** Null where it is gone. */
+  /** Null if the blocker is gone. */
   readonly state: string | null
 }
 
 export interface Page<Row> {
   readonly rows: readonly Row[]
-  /** Pass as `after` to go on; null at the end. */
+  /** Pass as `after` to continue; null at the end. */
   readonly next: string | null
 }
 
-/** Enough to tell how a queue fares now, and cheap to count. */
+/** Enough to tell how a queue is doing now, and cheap to count. */
 export const maxNewestClosed = 100
 
 export interface QueueCounts {
@@ -216,31 +216,34 @@ export interface QueueCounts {
   readonly oldestReadyAt: number | null
 }
 
-/** What a look at a queue shows, by index: it costs the same however long the queue is. */
+/** A queue at a glance, read from indexes: it costs the same however long the queue is. */
 export interface QueueGlance {
   readonly queue: string
-  /** Suspects too. */
+  /** Includes suspects. */
   readonly ready: BoundedCount
   readonly waiting: BoundedCount
   readonly quarantined: BoundedCount
   readonly closed: BoundedCount
-  /** States of the newest closed items, as many as were counted. */
+  /** States of the newest closed items, over as many as were counted. */
   readonly closedByState: ReadonlyMap<string, number>
   /** States of the newest closed items, at most `maxNewestClosed` of them. */
   readonly newestClosed: ReadonlyMap<string, number>
   readonly oldestReadyAt: number | null
 }
 
-/** Every way to name rows: [arguments, what is loaded]. */
+/**
+ * Every way to name rows: [arguments, what is loaded]. `waits`: wait for rows that others are working on instead of
+ * skipping them.
+ */
 export interface Selectors {
-  /** `stacks`: another is put on top of it, so its own place in a stack must not change meanwhile. */
+  /** `stacks`: another item is being stacked on this one, so its own position in a stack must not change meanwhile. */
   item: [{ queue: string | null; ref: string; stacks?: true }, Item | null]
   itemsById: [{ ids: readonly string[] }, readonly Item[]]
   openItemByKey: [{ queue: string; key: string }, Item | null]
   openItemByDedupeKey: [{ queue: string; dedupeKey: string }, Item | null]
-  /** The newest item under a dedupe key, open or closed. */
+  /** The newest item with a dedupe key, open or closed. */
   lastItemByDedupeKey: [{ queue: string; dedupeKey: string }, Item | null]
-  /** The next `limit` that can be claimed now: priority, then age, then id. */
+  /** The next `limit` items that can be claimed now: by priority, then age, then id. */
   claimable: [{ queue: string; limit: number }, readonly Item[]]
   /**
    * Suspects that can be claimed now, in the same order; none while the process of this instance holds one. A caller
@@ -251,20 +254,23 @@ export interface Selectors {
     readonly Item[],
   ]
   /**
-   * The next ready tasks that pass the filter, in line order: found in one of its lists, from a place on, among so many
-   * rows of it; null: all. `next` is where that look ended, null where the list did.
+   * The next ready tasks that match the filter, in line order. They come from one of its lists, starting at a position,
+   * among the next `window` rows; null: all rows. `next` is where the search stopped, or null if the list ended.
    */
   tasksMatching: [
     { filter: ItemFilter; by: number; from: LinePosition | null; window: number | null; limit: number },
     { readonly items: readonly Item[]; readonly next: LinePosition | null },
   ]
-  /** How many ready tasks are in each list, counted up to `limit`; where one is short, the others may stay uncounted. */
+  /**
+   * How many ready tasks are in each list, counted up to `limit`. Once one list is short, the others may stay
+   * uncounted.
+   */
   wordCounts: [{ lists: readonly WordList[]; limit: number }, readonly number[]]
-  /** Ready tasks of machines that are none of these. */
+  /** Ready tasks for machines other than these. */
   strandedTasks: [{ hosts: readonly string[]; limit: number }, readonly Item[]]
-  /** What is kept for an agent and could be claimed by it, in working order. */
+  /** Items reserved for an agent that it could claim, in working order. */
   offered: [{ queue: string; agent: string; filter: ItemFilter | null; limit: number }, readonly Item[]]
-  /** Everything held, soonest expiry first, each with the wall time of its last event. */
+  /** All held items, soonest expiry first, each with the wall time of its last event. */
   heldItems: [
     { queue: string | null; limit: number },
     readonly { readonly item: Item; readonly changedAt: number | null }[],
@@ -272,28 +278,28 @@ export interface Selectors {
   /** Every slot of every lock, soonest expiry first. */
   heldLocks: [{ limit: number }, readonly Lock[]]
   /**
-   * How many items of a queue an agent holds, and how many are held on a machine: that of an instance, or the named one.
-   * There they are held by running processes, or by hand. Null is not counted.
+   * How many items of a queue an agent holds, and how many are held on a machine, given by an instance or by name. The
+   * latter are held by running processes or by hand. Null is not counted.
    */
   heldCounts: [
     { queue: string; agent: string | null; instance: string | null; host: string | null },
     { byAgent: number; onHost: number },
   ]
-  /** What an agent holds by hand, by this instance, or by a process registered for it. */
+  /** Items that an agent holds by hand, through this instance, or through a process registered for it. */
   itemsOfAgent: [{ agent: string; instance: string | null; queue: string; limit: number }, readonly Item[]]
   /**
-   * Held, not expired, in the last third of the lease (at most 5 min), and not warned of under this token: all of
-   * them, or of these. Locks are named by name#slot.
+   * Held, not expired, in the last third of the lease (at most 5 min), and not yet warned about under this token: all
+   * such rows, or those among `ids`. Locks are named by name#slot.
    */
   nearItems: [{ ids: readonly string[] | null; limit: number }, readonly Item[]]
   nearLocks: [{ ids: readonly string[] | null; limit: number }, readonly Lock[]]
   nearDeliveries: [{ ids: readonly string[] | null; limit: number }, readonly Delivery[]]
   /** The items claimed together with the slots of this lock. */
   lockedItems: [{ name: string }, readonly Item[]]
-  /** Everything held whose lease lapsed before now, longest expired first; of these queues, or all. */
+  /** Held items whose lease lapsed before now, longest expired first; in these queues, or in all. */
   lapsedItems: [{ queues: readonly string[] | null; limit: number }, readonly Item[]]
   lapsedLocks: [{ name: string | null; limit: number }, readonly Lock[]]
-  /** What others are at work on is passed over, unless `waits`. */
+  /** Rows that others are working on are skipped, unless `waits`. */
   itemsOfInstances: [
     { instances: readonly string[]; queue: string | null; limit: number; waits?: true },
     readonly Item[],
@@ -302,25 +308,26 @@ export interface Selectors {
     { instances: readonly string[]; name: string | null; limit: number; waits?: true },
     readonly Lock[],
   ]
-  /** Held items of a queue without a sign of life for a time, most silent first. */
+  /** Held items of a queue that showed no sign of life for this long, longest silent first. */
   silentItems: [{ queue: string; thresholdMs: number; limit: number }, readonly Item[]]
-  /** Delayed items whose time has come; of these queues, or all. */
+  /** Delayed items that are due; in these queues, or in all. */
   dueItems: [{ queues: readonly string[] | null; limit: number }, readonly Item[]]
   /** When the next delayed item of any queue is due; null when none is delayed. */
   nextDueAt: [Record<never, never>, number | null]
-  /** Items that wait for one of these, each with its queue; also such as stopped to wait a moment ago. */
+  /** Items that wait for one of these, each with its queue, including items that stopped waiting a moment ago. */
   dependents: [{ ids: readonly string[]; limit: number }, readonly Dependent[]]
-  /** Ids of everything that waits for an item, also through others; at most `limit`. */
+  /** Ids of everything that waits for an item, directly or indirectly; at most `limit`. */
   transitiveDependents: [{ id: string; limit: number }, readonly string[]]
-  /** Ids of these and of everything that they wait for, also through others; at most `limit`. */
+  /** Ids of these and of everything they wait for, directly or indirectly; at most `limit`. */
   transitiveBlockers: [{ ids: readonly string[]; limit: number }, readonly string[]]
-  /** Open items that are stacked on an item, also through others; at most `limit`. */
+  /** Open items stacked on an item, directly or indirectly; at most `limit`. */
   stackedOn: [{ id: string; limit: number }, readonly Item[]]
-  /** Of the first `window` waits of open items: those for one that failed, or is gone. */
+  /** Among the first `window` waits, those of open items for one that failed or is gone. */
   vainWaits: [{ window: number; limit: number }, readonly VainWait[]]
   /**
    * Items still waiting for one that succeeded and is closed, or was removed, each with that blocker; and cascades with
-   * nothing left to free: a blocker that started over is waited for until its next end. `more`: there are other cascades.
+   * nothing left to free, since items wait for a blocker that started over until it ends again. `more`: there are other
+   * cascades.
    */
   freedDependents: [
     { limit: number },
@@ -330,19 +337,19 @@ export interface Selectors {
       more: boolean
     },
   ]
-  /** Closed well or removed, and not all that waited for them are freed yet; mostly none. */
+  /** Blockers that succeeded or were removed while some items that waited for them are not freed yet; usually none. */
   closedBlockers: [Record<never, never>, readonly string[]]
   items: [
     {
       queue: string
       states: readonly string[] | null
-      /** Where they can stand; looked for nowhere else. */
+      /** The phases they can be in; no other phase is searched. */
       lines: readonly Phase[]
-      /** Of the closed ones, `states` names only such as end badly. */
+      /** Among closed items, `states` names only failed states. */
       failedOnly: boolean
-      /** Of the waiting ones, only such as are set aside can be in one of `states`. */
+      /** Among waiting items, only quarantined ones can be in one of `states`. */
       quarantinedOnly: boolean
-      /** Of the waiting ones, only such as wait for one of these; 10,000 are looked at. Null: any. */
+      /** Among waiting items, only those that wait for one of these; up to 10,000 are examined. Null: any. */
       freedBy: readonly string[] | null
       quarantined: boolean | null
       filter: ItemFilter | null
@@ -351,12 +358,12 @@ export interface Selectors {
     },
     Page<Item>,
   ]
-  /** How many ready items stand before this place and in all, each counted up to `limit`. */
+  /** How many ready items are ahead of this position, and how many there are in all, each counted up to `limit`. */
   line: [
     { queue: string; priority: number; addedAt: number | null; id: string | null; limit: number },
     { ahead: number; total: number },
   ]
-  /** Every item, exactly: linear in the length of the queue. */
+  /** Exact counts over every item: linear in the length of the queue. */
   counts: [{ queue: string }, QueueCounts]
   /** Each counted up to `limit`. */
   queueGlances: [{ queues: readonly string[]; limit: number }, readonly QueueGlance[]]
@@ -365,46 +372,46 @@ export interface Selectors {
     readonly { readonly queue: string; readonly ready: BoundedCount }[],
   ]
   /**
-   * The queues most worth a look: with items set aside, failing, paused, with the longest waiting (among a thousand),
+   * The queues most worth a look: with quarantined items, failing, paused, with the longest waits (among a thousand),
    * with held items; then by name.
    */
   watchedQueues: [{ limit: number }, { readonly queues: readonly DefinedQueue[]; readonly more: boolean }]
-  /** The item of this key in each queue: the open one, else the one added last. */
+  /** The item with this key in each queue: the open one, or else the one added last. */
   itemsByKey: [{ key: string; limit: number }, readonly Item[]]
-  /** Closed items that nobody waits for, oldest first. All that ended `before`: up to this wall time. */
+  /** Closed items that nobody waits for, oldest first. `before`: those closed up to and including this wall time. */
   closedBefore: [{ queue: string | null; before: number; limit: number }, readonly Item[]]
-  /** A queue with the definition of its workflow, where that is not a built-in one. */
+  /** A queue with the definition of its workflow, unless that is built in. */
   queue: [{ name: string }, DefinedQueue | null]
   queues: [{ names: readonly string[] | null }, readonly DefinedQueue[]]
   workflow: [{ name: string }, WorkflowRow | null]
   /** The rows of a lock's slots. */
   lock: [{ name: string }, readonly Lock[]]
-  /** A lock with its line, counted up to the limit, and the caller's own place in it. */
+  /** A lock with its line, counted up to the limit, and the caller's own position in it. */
   lockLine: [{ name: string; waiter: string | null; limit: number }, LockLine]
-  /** A lock, the first in line, and how many are before the caller's place, counted up to a limit of its own. */
+  /** A lock, the first in line, and how many are ahead of the caller, counted up to `maxAhead`. */
   lockHead: [{ name: string; waiter: string; limit: number; maxAhead: number }, LineHead]
-  /** Locks, each with the first in its line. */
+  /** Locks, each with the first waiter in its line. */
   lockHeads: [{ names: readonly string[] }, readonly Pick<LineHead, 'locks' | 'first'>[]]
-  /** In how many lines for locks an agent stands, counted up to the limit. */
+  /** How many lock lines an agent is waiting in, counted up to the limit. */
   waitersOfAgent: [{ agent: string; limit: number }, number]
-  /** Locks in order of name and slot, after the given one; lapsed ones too. */
+  /** Locks by name and slot, after the given one; includes lapsed ones. */
   locks: [{ agent: string | null; prefix: string; after: string | null; limit: number }, Page<Lock>]
-  /** Named locks and reservations of an agent; no processing locks. */
+  /** Named locks and reservations of an agent, without processing locks. */
   namedLocksOf: [{ agent: string; limit: number }, readonly Lock[]]
   /** Whether any named lock is held now. */
   isAnyLocked: [Record<never, never>, boolean]
   /** Locks that reserve paths and have not lapsed. */
   reservations: [{ limit: number }, readonly Lock[]]
-  /** Places in lines; those that others are at work on only where it waits for them. */
+  /** Waiters in line; rows that others are working on are skipped, unless `waits`. */
   waitersById: [{ ids: readonly string[]; waits?: true }, readonly Waiter[]]
   lapsedWaiters: [{ limit: number }, readonly Waiter[]]
   waitersOfInstances: [{ instances: readonly string[]; limit: number; waits?: true }, readonly Waiter[]]
   progressOf: [{ runs: readonly string[] }, readonly Progress[]]
-  /** Runs in order of name, after the given one. */
+  /** Runs by name, after the given one. */
   progressPage: [{ status: string | null; after: string | null; limit: number }, Page<Progress>]
-  /** Runs said to be running without the lock under which they ran. */
+  /** Runs marked as running whose lock is gone. */
   orphanedProgress: [{ limit: number }, readonly Progress[]]
-  /** Those whose items are known, or whose items are no longer known. */
+  /** `isTrimmed`: runs whose item outcomes are no longer kept; otherwise, runs whose outcomes are. */
   progressEndedBefore: [{ before: number; isTrimmed: boolean; limit: number }, readonly Progress[]]
   outcomesById: [{ ids: readonly string[] }, readonly Outcome[]]
   outcomesOf: [{ run: string; outcome: string | null; after: string | null; limit: number }, Page<Outcome>]
@@ -412,9 +419,11 @@ export interface Selectors {
   instances: [{ ids: readonly string[] }, readonly Instance[]]
   /** The processes of these instances. */
   processes: [{ instances: readonly string[] }, readonly Process[]]
-  /** Instances not ended. */
+  /** Instances that have not ended. */
   runningInstances: [{ limit: number }, readonly Instance[]]
-  /** Those of one machine, or of one process on it, by start; where `otherBoots`, also of its earlier starts. */
+  /**
+   * Running instances of one machine, or of one process on it, by start; with `otherBoots`, also of its earlier boots.
+   */
   machineInstances: [
     {
       machine: Pick<Instance, 'bootId' | 'hostName' | 'pidNamespace'>
@@ -425,19 +434,21 @@ export interface Selectors {
     },
     Page<Instance>,
   ]
-  /** Those that beat and were silent for so long on the lease clock, longest first. */
+  /** Instances that beat and have been silent for this long on the lease clock, longest first. */
   silentInstances: [{ silentMs: number; limit: number }, readonly Instance[]]
-  /** How many items, locks, places in line and deliveries instances hold, whoever is at work on them. */
+  /** How many items, locks, places in line and deliveries instances hold, even if others are working on those rows. */
   heldByInstances: [
     { instances: readonly string[] },
     readonly { readonly instance: string; readonly count: number }[],
   ]
-  /** When these last beat or renewed something, in awake time of their machine; not where that cannot be told. */
+  /**
+   * When these last beat or renewed something, in awake time of their machine; omits those for which that is unknown.
+   */
   awakeTimes: [
     { instances: readonly string[] },
     readonly { readonly instance: string; readonly awakeAt: number }[],
   ]
-  /** Running processes of one machine that sweep and have beaten lately, of all namespaces, oldest first. */
+  /** Running processes of one machine that sweep and have beaten recently, in all namespaces, oldest first. */
   healers: [
     {
       machine: Pick<Instance, 'bootId' | 'hostName' | 'pidNamespace'>
@@ -447,8 +458,8 @@ export interface Selectors {
     readonly Instance[],
   ]
   /**
-   * Running processes that one of this machine can judge, of all namespaces but this one. `awakeAt`: when it last beat,
-   * in awake time of its machine; null where that cannot be told.
+   * Running processes that a process of this machine can judge, in all namespaces but this one. `awakeAt`: when it last
+   * beat, in awake time of its machine; null if unknown.
    */
   otherProcesses: [
     {
@@ -459,16 +470,16 @@ export interface Selectors {
     },
     Page<{ readonly namespace: string; readonly instance: Instance; readonly awakeAt: number | null }>,
   ]
-  /** Ended ones that still hold something. */
+  /** Ended instances that still hold something. */
   endedHolders: [{ limit: number }, readonly Instance[]]
   /** The process behind a claim by this caller. */
   claimant: [{ agent: string; instance: string | null }, Claimant]
-  /** The process registered for an agent by somebody, if it has not ended. */
+  /** The process someone registered for an agent, if it has not ended. */
   registeredInstance: [{ agent: string }, Instance | null]
   instancesEndedBefore: [{ before: number; limit: number }, readonly Instance[]]
   answer: [{ key: string }, Answer | null]
   answersBefore: [{ before: number; limit: number }, readonly Answer[]]
-  /** The newest run, and the sums over all there ever were, also those that are no longer kept; of one queue, or all. */
+  /** The newest run, and the totals over all runs ever, including those no longer kept; for one queue, or all. */
   recoveryHistory: [
     { queue: string | null },
     {
@@ -478,7 +489,7 @@ export interface Selectors {
       messagesReclaimed: number
     },
   ]
-  /** Of one queue, or all; the newest first. */
+  /** For one queue, or all; newest first. */
   recoveryFailures: [{ queue: string | null }, readonly RecoveryFailure[]]
   recoveryFailure: [{ queue: string; trigger: string }, RecoveryFailure | null]
   /** Runs before the newest `keep`, oldest first. */
@@ -488,28 +499,35 @@ export interface Selectors {
   isHealingDue: [Record<never, never>, boolean]
   /**
    * The other namespaces with something to heal, among the next `limit` that hold, delay or wait for anything or have
-   * processes: what a recovery would do, or processes silent for so long.
+   * processes. That is work for a recovery, or processes that have been silent for this long.
    */
   dueNamespaces: [
     { after: string; silentMs: number; limit: number },
     { readonly due: readonly string[]; readonly next: string | null },
   ]
-  /** Of the first `limit` other namespaces that hold, delay or send anything: those where something is overdue. */
+  /**
+   * Among the first `limit` namespaces that hold, delay or send anything: the other ones where something is overdue.
+   */
   neglectedNamespaces: [{ silentMs: number; limit: number }, readonly NeglectedNamespace[]]
-  /** What a recovery would take now: lapsed, or held by these instances, which are dead. */
+  /** What a recovery would reclaim now: lapsed, or held by these instances, which are dead. */
   lapsedCounts: [
     { queue: string | null; name: string | null; instances: readonly string[] },
     { items: number; locks: number; deliveries: number },
   ]
-  /** What other programs have had open on the server for so long, oldest first; none where there is no server. */
+  /**
+   * Transactions that other programs have had open on the server for this long, oldest first; none without a server.
+   */
   longTransactions: [{ openForMs: number; limit: number }, readonly OpenTransaction[]]
-  /** Who holds advisory locks that sessions of the store wait for, or any without using the store; none where there is no server. */
+  /**
+   * Holders of advisory locks: those that sessions of the store wait for, and any that do not use the store. None
+   * without a server.
+   */
   lockBlockers: [{ limit: number }, readonly LockBlocker[]]
   events: [
     {
       since: number
       limit: number
-      /** Only those of one thing. */
+      /** Only events about one thing. */
       of: { readonly subject: Subject; readonly id: string } | null
       newest: boolean
       /** Only events before this sequence number. */
@@ -518,8 +536,8 @@ export interface Selectors {
     readonly StoredEvent[],
   ]
   /**
-   * Events of one kind of thing. They have no index of their own, so at most `window` events of all kinds are looked
-   * through; `next` is the number to go on from, null where there is nothing beyond.
+   * Events about one kind of thing. They have no index, so at most `window` events of all kinds are examined. `next` is
+   * the number to continue from; null if there is nothing more.
    */
   eventsAbout: [
     {
@@ -532,48 +550,48 @@ export interface Selectors {
     },
     { readonly events: readonly StoredEvent[]; readonly next: number | null },
   ]
-  /** Leases lost since so long ago by the wall clock, newest first. */
+  /** Leases lost within this time by the wall clock, newest first. */
   losses: [{ sinceMs: number; limit: number }, readonly Loss[]]
-  /** How grants ended, newest first, as far as the newest `window` events tell. */
+  /** How grants ended, newest first, according to the newest `window` events. */
   grantEnds: [{ window: number }, readonly GrantEnd[]]
-  /** A few of the events after this one, from the newest back, each time half the way. */
+  /** A few of the events after this one: the newest, then halving the distance each time. */
   eventSamples: [{ after: number }, readonly Pick<StoredEvent, 'at'>[]]
   checkpoint: [Record<never, never>, Checkpoint | null]
   horizons: [Record<never, never>, readonly Horizon[]]
   images: [{ keys: readonly { subject: Subject; id: string }[] }, readonly ImageRow[]]
-  /** Images in order of subject and id, after the given one. */
+  /** Images by subject and id, after the given one. */
   imagePage: [{ after: { subject: string; id: string } | null; limit: number }, readonly ImageRow[]]
-  /** By id, or by a prefix of it; two when the prefix is not enough. */
+  /** By id, or by a prefix of it; two if the prefix is ambiguous. */
   messageByRef: [{ ref: string }, readonly Message[]]
   messagesById: [{ ids: readonly string[] }, readonly Message[]]
-  /** All deliveries of these messages, in the order they were made. */
+  /** All deliveries of these messages, in the order they were created. */
   deliveriesOf: [{ messages: readonly string[] }, readonly Delivery[]]
   deliveriesById: [{ ids: readonly string[] }, readonly Delivery[]]
-  /** To be sent now by one of these adapters, longest due first. */
+  /** Deliveries that one of these adapters has to send now, longest due first. */
   dueDeliveries: [{ adapters: readonly string[]; limit: number }, readonly Delivery[]]
-  /** With a delivery whose wait for an answer has ended and that nobody is sending. */
+  /** Messages with a delivery whose wait for an answer has ended and that nobody is sending. */
   unansweredMessages: [{ limit: number }, readonly Message[]]
-  /** Of the first ones whose wait for an answer has ended: those whose message is not there. */
+  /** Among the first deliveries whose wait for an answer has ended, those whose message is missing. */
   strandedDeliveries: [{ limit: number }, readonly Delivery[]]
-  /** Whose next level of escalation is reached. */
+  /** Messages that have reached their next escalation level. */
   dueMessages: [{ limit: number }, readonly Message[]]
-  /** When any of the three above happens next, on the lease clock. */
+  /** When the next delivery, end of a wait or escalation is due, on the lease clock. */
   nextRedeliveryAt: [{ adapters: readonly string[] }, number | null]
-  /** By adapter, when the first delivery was due that should have been sent so long ago; longest overdue first. */
+  /** For each adapter with a delivery overdue by this much, when its first one was due; longest overdue first. */
   overdueDeliveries: [
     { overdueMs: number; limit: number },
     readonly { readonly adapter: string; readonly dueAt: number }[],
   ]
-  /** Being sent, soonest expiry first. */
+  /** Deliveries being sent, soonest expiry first. */
   heldDeliveries: [{ limit: number }, readonly Delivery[]]
   lapsedDeliveries: [{ limit: number }, readonly Delivery[]]
   deliveriesOfInstances: [{ instances: readonly string[]; limit: number; waits?: true }, readonly Delivery[]]
-  /** What a recipient was sent: open ones by priority and age, or all of them, newest first. */
+  /** What a recipient was sent: open deliveries by priority and age, or all of them, newest first. */
   inbox: [
     { recipient: string; isUnread: boolean; isAll: boolean; limit: number; after: string | null },
     Page<Delivery>,
   ]
-  /** Open messages, or dead letters, by id, which is by age. */
+  /** Open messages, or dead letters, by id, which is also by age. */
   messages: [
     { phase: 'open' | 'dead'; sender: string | null; limit: number; after: string | null },
     Page<Message>,
@@ -581,27 +599,27 @@ export interface Selectors {
   openMessageCount: [{ sender: string | null }, number]
   closedMessagesBefore: [{ before: number; limit: number }, readonly Message[]]
   /**
-   * Registered recipients, and agents that opened the store or acted in it; without names all running ones, or all that
-   * can be written to.
+   * Registered recipients, and agents that opened the store or acted in it. Without names: all running ones, or with
+   * `isAnybody` everyone who can be sent a message.
    */
   recipients: [
     { names: readonly string[] | null; limit: number; isAnybody?: true },
     { registered: readonly Recipient[]; agents: readonly string[] },
   ]
-  /** Null where nobody has acted under this name. */
+  /** Null if nobody has acted under this name. */
   addressable: [{ name: string }, Addressable | null]
-  /** Known since then or before, without a delivery and without an open message of theirs. */
+  /** Names known since then or earlier, without a delivery and without an open message of their own. */
   unusedNames: [{ before: number; limit: number }, readonly Addressable[]]
   allowances: [{ names: readonly string[] }, readonly Allowance[]]
-  /** Whose last mark is older than this, on the lease clock. */
+  /** Allowances whose last mark is older than this, on the lease clock. */
   allowancesBefore: [{ ageMs: number; limit: number }, readonly Allowance[]]
-  /** The highest token a deleted row of this namespace has had. */
+  /** The highest token any deleted row of this namespace had. */
   tokenFloor: [Record<never, never>, number]
   state: [{ key: string }, State | null]
-  /** 0 when there is no such document. */
+  /** 0 if there is no such document. */
   stateVersion: [{ key: string }, number]
   stateFloor: [Record<never, never>, StateFloor | null]
-  /** Documents in order of their keys, without their values. */
+  /** Documents by key, without their values. */
   states: [{ prefix: string; limit: number; after: string | null }, Page<StateSummary>]
 }
 
@@ -612,25 +630,25 @@ export type Needs = Readonly<Record<string, Selector | null>>
 type Row<S> = S extends { select: infer Kind extends keyof Selectors } ? Selectors[Kind][1] : null
 export type Loaded<N extends Needs> = { readonly [Name in keyof N]: Row<N[Name]> }
 
-/** What happened, for the audit; written with the change it belongs to. */
+/** What happened, for the audit log; written with the change it belongs to. */
 export interface EventDraft {
   readonly kind: EventKind
   readonly agent: string | null
   readonly detail?: Readonly<Record<string, Json | undefined>>
 }
 
-/** One row as it was and as it shall be: null before = insert, null after = delete. */
+/** One row before and after: null before means insert, null after means delete. */
 export type Change = {
   [Table in keyof Tables]: {
     readonly table: Table
     readonly before: Tables[Table] | null
     readonly after: Tables[Table] | null
-    /** Absent for renewals and bookkeeping only: they carry no version and are not replayed. */
+    /** Absent only for renewals and bookkeeping, which carry no version and are not replayed. */
     readonly event?: EventDraft
   }
 }[keyof Tables]
 
-/** A remark on a thing that was not changed, such as a refused release. */
+/** A remark about a thing that was not changed, such as a refused release. */
 export interface Remark extends EventDraft {
   readonly subject: Subject
   readonly id: string
@@ -642,77 +660,80 @@ export interface Decision<Result = unknown> {
   readonly changes: readonly Change[]
   readonly remarks?: readonly Remark[]
   readonly result: Result
-  /** The grants an idempotent repetition depends on. */
+  /** The grants that an idempotent repeat depends on. */
   readonly granted?: readonly Grant[]
 }
 
-/** A decision that needs more rows, once: children of a merged parent, queues of lapsed items. */
+/** A decision that needs more rows, one time: children of a merged parent, queues of lapsed items. */
 export interface Ask<N extends Needs = Needs, Result = unknown> {
   readonly ask: N
   readonly then: (more: Loaded<N>) => Decision<Result>
 }
 
-/** Plain data: what is asked, by whom. Everything random or clock-like comes with it or from the store. */
+/** Plain data: what is asked, and by whom. Anything random or clock-like comes with it or from the store. */
 export interface Command {
   readonly operation: string
   readonly input: unknown
   readonly namespace: string
   readonly caller: Caller
   readonly idempotencyKey?: string | undefined
-  /** How long it waits for a store that is away; as long as the engine does unless it says so. */
+  /** How long it waits for an unreachable store. Default: the engine's own patience. */
   readonly patienceMs?: number | undefined
-  /** Set where the input was checked and made plain data: it is not checked again. */
+  /** Set if the input was already checked and turned into plain data, so that it is not checked again. */
   readonly checked?: { readonly requestHash: string | null }
-  /** Fresh ids and a random number, made where the command was made. */
+  /** Fresh ids and a random number, generated where the command was created. */
   readonly entropy: { readonly ids: readonly string[]; readonly random: number }
 }
 
 export interface Caller {
   readonly agent: string
-  /** The instance that stands behind bound leases; null for one-shot and remote callers. */
+  /** The instance behind bound leases; null for one-shot and remote callers. */
   readonly instance: string | null
-  /** False: that instance is a process which renews nothing, so its leases have the length of manual ones. */
+  /** False: that instance is a process that renews nothing, so its leases are as long as manual ones. */
   readonly renews?: false | undefined
-  /** The machine of the process that asks; absent where nobody knows it. */
+  /** The machine of the calling process; absent if unknown. */
   readonly host?: string | undefined
-  /** It asks for another agent, which may be on any machine. */
+  /** It acts for another agent, which may be on any machine. */
   readonly isForAnother?: true | undefined
-  /** Length of the leases that process renews, where neither the claim nor the queue says one. */
+  /** Length of the leases that process renews, if neither the claim nor the queue sets one. */
   readonly leaseMs?: number | undefined
-  /** How much of what all share this agent may take. */
+  /** How much of the shared resources this agent may take. */
   readonly quotas?: Quotas | undefined
-  /** How far it has looked, by reads, for a task that fits: its claim goes on there. */
+  /** How far it has searched, with reads, for a matching task; its claim continues there. */
   readonly searched?: SearchPlace | undefined
 }
 
-/** Facts of this moment, for deciding. */
+/** The facts at the time of a decision. */
 export interface Context extends Caller {
   /** Lease clock, ms. */
   readonly now: number
   /** Wall clock, ms. */
   readonly wall: number
-  /** The lease clock may be wrong: nobody loses a lease by it. */
+  /** The lease clock may be wrong, so nobody loses a lease by it. */
   readonly isDoubtful: boolean
-  /** When this process last could not reach the store, if it did not for long. */
+  /** When this process last could not reach the store, if that lasted long. */
   readonly outage: Outage | null
-  /** For how long the store spares a lease that nobody renews after its end. */
+  /** How long the store spares a lease that nobody renews after it expires. */
   readonly manualGraceMs: number
   readonly ids: readonly string[]
   readonly random: number
 }
 
 export interface Executor {
-  /** How often there was a reason to doubt the lease clock, or what the store has kept; absent where there can be none. */
+  /** How often there was reason to doubt the lease clock, or what the store has kept; absent if there can be none. */
   readonly doubts?: number
   execute(command: Command): Promise<unknown>
   /**
-   * Calls back when a commit of any process rang this bell (`bellNumber`); a hint, never the truth. It listens once this
-   * has returned: who looks after that misses nothing.
+   * Calls back when a commit of any process rings this bell (`bellNumber`). A hint, never the truth. Listening has
+   * started when this returns, so a caller that checks the store afterwards misses nothing.
    */
   onRing(bell: number, listener: () => void): () => void
-  /** Rings arrive here: one was heard lately. Otherwise who waits looks more often. Asking makes it find out. */
+  /** Rings arrive here: one was heard recently. If not, waiters poll more often. Reading this triggers a test. */
   readonly hearsRings: boolean
-  /** Answers what is waiting, then closes. What a store that is away has not answered after `withinMs` is given up. */
+  /**
+   * Answers every waiting command, then closes. Commands that an unreachable store has not answered after `withinMs`
+   * are abandoned.
+   */
   close(withinMs?: number): Promise<void>
 }
 
@@ -720,32 +741,32 @@ export interface EngineOptions {
   readonly environment: Environment
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
-  /** Whoever opens it heals at once; a clock that nobody vouches for is waited for. */
+  /** The opener heals at once, so opening waits for a clock that nobody vouches for. */
   readonly recoverOnOpen: boolean
-  /** How long a command waits for a store that is away. */
+  /** How long a command waits for an unreachable store. */
   readonly patienceMs: number
-  /** Heal before a batch that claims. */
+  /** Heal before a batch with claims. */
   readonly recoverOnClaim: boolean
-  /** Kept in the store from now on; undefined: as the store has it. */
+  /** Saved in the store from now on; undefined: keep the store's value. */
   readonly manualGraceMs?: number | undefined
-  /** Somebody beside the engine calls `checkpoint`; else it does so itself, between transactions. */
+  /** Someone other than the engine calls `checkpoint`; otherwise the engine does so itself, between transactions. */
   readonly hasCaretaker: boolean
-  /** The file that the store was for another thread of this process; another one is refused. */
+  /** The store's file as another thread of this process found it; any other file is refused. */
   readonly file?: string | undefined
   readonly onRecovered: (report: RecoveryReport, trigger: 'claim', ms: number) => void
-  /** `queue`: the one that was to be claimed from. */
+  /** `queue`: the queue that was to be claimed from. */
   readonly onRecoveryFailed: (error: unknown, trigger: 'claim' | 'completion', queue: string | null) => void
   readonly log: (level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts) => void
-  /** `status` is another from now on. */
+  /** Called when `status` has changed. */
   readonly onStatus?: () => void
 }
 
 export interface StoreWarning {
-  /** The check of `doctor` under which it is shown. */
+  /** The `doctor` check that shows it. */
   readonly check: string
   readonly what: string
   readonly remedy: string
-  /** Somebody may have wanted it so: `doctor` tells it, and no log at every start. */
+  /** Someone may have wanted it this way: `doctor` shows it, but it is not logged at every start. */
   readonly isLasting?: true
 }
 
@@ -755,18 +776,18 @@ export interface StoreStatus {
   readonly durability: 'full' | 'normal'
   readonly schemaVersion: number
   readonly engineVersion: string
-  /** This process may read the store and not write it. */
+  /** This process may read the store but not write to it. */
   readonly isReadOnly?: true
-  /** What is not as it should be, though the store can be used; logged at open and shown by `doctor`. */
+  /** What is wrong although the store can be used; logged at open and shown by `doctor`. */
   readonly warnings?: readonly StoreWarning[]
-  /** What a PostgreSQL server said of itself. */
+  /** What a PostgreSQL server reported about itself. */
   readonly server?: {
     readonly timeline: number
     readonly fsync: boolean
     readonly synchronousCommit: string
-    /** The standbys that commits wait for, as the server has them now; empty: none. */
+    /** The standbys that commits wait for, as currently set on the server; empty: none. */
     readonly synchronousStandbys: string
-    /** The last list that was set, where none is set now: acknowledged changes rest on one server. */
+    /** The last list that was set, if none is set now: acknowledged changes then rest on one server. */
     readonly formerStandbys: string | null
   }
 }

@@ -1,14 +1,14 @@
-/** A bounded look through the events for those of one kind of thing: what was found, and where to go on. */
+/** A bounded scan of the events for those about one kind of thing: what was found, and where to continue. */
 import type { StoredEvent } from '../domain/event.ts'
 import type { Selectors } from './engine.ts'
 
 interface Walk {
-  /** As they were found: newest first where that was asked for. */
+  /** In the order found: newest first if that was asked for. */
   readonly events: readonly StoredEvent[]
   readonly limit: number
-  /** As many events were looked through as one look may. */
+  /** The scan examined as many events as one scan may. */
   readonly isWindowFull: boolean
-  /** The last one that was looked at. */
+  /** The last event examined. */
   readonly last: number | null
   readonly newest: boolean
 }

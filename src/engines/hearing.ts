@@ -1,12 +1,12 @@
 /**
- * Whether rings arrive in this process. That a watch was accepted proves nothing: on some file systems it never fires, and
- * a server may have dropped the connection that listens. Any ring that was heard proves it, and when there was none for a
- * while a test ring of our own does. So in a fleet that waits for the same thing, one test serves all.
+ * Whether rings arrive in this process. An accepted watch proves nothing: on some file systems it never fires, and a
+ * server may have dropped the listening connection. Any ring heard is proof; when none has been heard for a while, we
+ * ring ourselves to test. So in a fleet that waits for the same thing, one test serves all.
  */
 import type { Environment } from '../environment.ts'
 
 const provenForMs = 30_000
-/** Begun well before the last proof is too old, at a different time in each process. */
+/** Tests start well before the last proof expires, at a different time in each process. */
 const testAfterMs = 15_000
 const testAgainMs = 1_000
 
@@ -17,7 +17,7 @@ export class Hearing {
   #testedAt = Number.NEGATIVE_INFINITY
   #testAfterMs = testAfterMs
 
-  /** `ring`: gives a ring that should be heard here. */
+  /** `ring`: makes a ring that should be heard here. */
   constructor(environment: Environment, ring: () => void) {
     this.#environment = environment
     this.#ring = ring
@@ -27,7 +27,10 @@ export class Hearing {
     this.#heardAt = this.#environment.monotonic()
   }
 
-  /** Where somebody moves the time, no number of its milliseconds tells how long a ring may take. */
+  /**
+   * Always false when the environment's time is moved by hand: its milliseconds say nothing about how long a ring may
+   * take.
+   */
   get isProven(): boolean {
     if (this.#environment.isLocal) return false
     const now = this.#environment.monotonic()

@@ -5,7 +5,7 @@ import { pageOf, parseCursor } from './page.ts'
 
 type Cursor = readonly [priority: number, id: string]
 
-/** Of rows found in several ways, each in order and each one more than the limit. */
+/** Builds the page from the rows of several queries, each of them in order and limited to one more than the limit. */
 export function inboxPage(found: readonly Delivery[], limit: number): Page<Delivery> {
   const inOrder = [...found].sort(
     (left, right) => left.priority - right.priority || (left.id < right.id ? -1 : 1),
@@ -13,7 +13,7 @@ export function inboxPage(found: readonly Delivery[], limit: number): Page<Deliv
   return pageOf(inOrder, limit, ({ priority, id }) => JSON.stringify([priority, id]))
 }
 
-/** Null begins at the beginning. */
+/** Null starts at the beginning. */
 export function inboxCursor(text: string | null): Cursor | null {
   return text === null ? null : parseCursor(text, isCursor)
 }

@@ -1,4 +1,4 @@
-/** Places in a list of items: what is open in working order, then what is closed, newest first. */
+/** Positions in a list of items: open items in working order, then closed ones, newest first. */
 import type { Item } from '../domain/item.ts'
 import { parseCursor } from './page.ts'
 
@@ -6,12 +6,12 @@ export type ItemCursor =
   | readonly ['open', priority: number, addedAt: number, id: string]
   | readonly ['closed', closedAt: number, id: string]
 
-/** The cursor of a request; throws for one that no page of ours answered. */
+/** The cursor of a request; throws for one that did not come from a page of ours. */
 export function itemCursor(after: string | null): ItemCursor | null {
   return after === null ? null : parseCursor(after, isCursor)
 }
 
-/** Closed items, newest first. */
+/** Orders closed items, newest first. */
 export function compareClosed(left: Item, right: Item): number {
   return (right.closedAt ?? 0) - (left.closedAt ?? 0) || (left.id < right.id ? 1 : -1)
 }

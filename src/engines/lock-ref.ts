@@ -1,6 +1,6 @@
-/** A slot of a lock by one name, as it is told outside: `name#slot`. */
+/** One slot of a lock as users see it: `name#slot`. */
 
-/** A name may hold `#`, the slot never does. A slot that is no number is none. */
+/** A name may contain `#`, a slot never does. A slot that is not a number becomes null. */
 export function parseLockRef(ref: string): { name: string; slot: number | null } {
   const split = ref.lastIndexOf('#')
   const slot = Number(ref.slice(split + 1))

@@ -1,27 +1,27 @@
 /**
- * What a copy leaves written in the stores it works on, so that nobody works on half a copy, and nobody goes on
- * working on a store that has moved.
+ * The marks that a copy leaves in both stores, so that nobody works on half a copy, or keeps working on a store that
+ * has moved.
  */
 import { HoldfastError } from '../errors.ts'
 import type { Position } from './transfer.ts'
 
-/** In the target, from before its first row on. */
+/** In the target, written before its first row. */
 export interface CopyMark {
   readonly id: string
   /** The identity of the source, and where it was. */
   readonly source: string
   readonly from: string
-  /** The newest event of the source when the copy began: another one means that the source has changed. */
+  /** The newest event of the source when the copy began. A different one means that the source has changed. */
   readonly newestEvent: number
   /** Lease clock of the target minus that of the source. */
   readonly shiftMs: number
   readonly startedAt: number
   readonly finishedAt: number | null
-  /** How far each table is. */
+  /** How far each table has been copied. */
   readonly positions: Readonly<Record<string, Position | 'done'>>
 }
 
-/** In the source, from when everything was verified on. */
+/** In the source, written once everything was verified. */
 export interface MovedMark {
   readonly copy: string
   /** Without a password. */
@@ -34,7 +34,10 @@ export interface Marks {
   readonly moved: string | null
 }
 
-/** Refuses a store that holds half a copy, and one that has moved. Every opener asks, and who has it open already. */
+/**
+ * Refuses a store that holds half a copy, and one that has moved. Checked by every opener, and by processes that
+ * already have it open.
+ */
 export function assertUsable(location: string, { copy, moved }: Marks): void {
   if (moved !== null) throw movedError(location, parseMoved(location, moved).to)
   const mark = copy === null ? null : parseCopy(location, copy)
@@ -46,7 +49,7 @@ export function assertUsable(location: string, { copy, moved }: Marks): void {
   })
 }
 
-/** The address is only what the store says: whoever wrote the file chose it, so it is shown and never to be typed. */
+/** The address is only a claim by whoever wrote the file, so it is shown but never offered as something to type. */
 export function movedError(location: string, to: string, cause?: unknown): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
     what: `the store ${location} has moved to ${quoted(to)}; nothing is changed here any more`,
@@ -79,7 +82,7 @@ function parse(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/** As text of one line, recognisable as a quotation. */
+/** On one line, and recognisable as a quotation. */
 export function quoted(text: string): string {
   return JSON.stringify(text.length > maxQuoted ? `${text.slice(0, maxQuoted)}…` : text)
 }

@@ -1,4 +1,4 @@
-/** A URL to an engine. */
+/** Opens the engine for a URL. */
 import { serverScheme } from '../domain/store-url.ts'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
@@ -9,23 +9,26 @@ import { openSqlite } from './sqlite/engine.ts'
 import type { Transfer } from './transfer.ts'
 
 export interface OpenedEngine extends Engine {
-  /** Where an engine keeps a log that must be moved on from time to time, off the main thread. */
+  /** Set if the engine keeps a log that must be checkpointed from time to time, off the main thread. */
   checkpoint?(): void
-  /** Calls back when so much was written that it should be, instead of moving the log itself. */
+  /** Calls back when enough was written for a checkpoint; the engine then does not move the log itself. */
   onLogGrown?(listener: () => void): void
-  /** Tells the store from every other one that processes of this machine may have open; null for a private one. */
+  /** Identifies the store among all that processes of this machine may have open; null for a private one. */
   readonly storeId?: string | null
-  /** Names the file of a store to other threads of this process. */
+  /** Identifies the store file to other threads of this process. */
   readonly file?: string | null
-  /** The file was deleted, renamed or replaced: nothing is read or written any more. */
+  /** The file was deleted, renamed or replaced, and nothing is read or written any more. */
   readonly isLost?: boolean
-  /** Whether the file is still there; looked for at most once a millisecond. */
+  /** Whether the file is still there; checked at most once per millisecond. */
   isThere?(): boolean
-  /** Whether other processes write now or wait to, so that one more writer would only lengthen the line. A hint. */
+  /**
+   * Whether other processes are writing or waiting to write, so that one more writer would only lengthen the line. A
+   * hint.
+   */
   isCrowded?(): boolean
-  /** Calls back once, when it is found to be lost; with what was done to it. */
+  /** Calls back once, when the file is found to be lost, with what happened to it. */
   onLost?(listener: (how: string) => void): void
-  /** Another thread has found that. */
+  /** Another thread has found that the file is lost. */
   lose?(how: string): void
 }
 
@@ -45,8 +48,8 @@ function sqlitePath(url: string): string {
 }
 
 /**
- * The same store, wherever this process goes and wherever links lead later: a path is resolved once, or a thread that
- * opens the store later would open another.
+ * The same store, even if this process changes its directory or links change later. A path is resolved once, or a
+ * thread that opens the store later would open another one.
  */
 export function absoluteUrl(url: string): string {
   if (isPostgresUrl(url)) return url
@@ -64,7 +67,7 @@ export async function openEngine(url: string, options: EngineOptions): Promise<O
   return openSqlite(sqlitePath(url), options)
 }
 
-/** One end of a copy. Nothing is made or changed by opening it. */
+/** One end of a copy. Opening it creates and changes nothing. */
 export async function openTransfer(url: string, environment: Environment): Promise<Transfer> {
   if (isPostgresUrl(url)) {
     const { openPostgresTransfer } = await import('./postgres/transfer.ts')

@@ -1,4 +1,4 @@
-/** Pages of a list: one row more than asked for is read, to know whether the list goes on. */
+/** Pages of a list. One row more than asked for is read, to know whether the list continues. */
 import { InvalidError } from '../errors.ts'
 import type { Page } from './engine.ts'
 
@@ -7,7 +7,7 @@ export function pageOf<Row>(rows: readonly Row[], limit: number, cursorOf: (row:
   return { rows: rows.slice(0, limit), next: rows.length > limit && last ? cursorOf(last) : null }
 }
 
-/** Cursors are JSON of what a page is ordered by; anything else was not answered by us. */
+/** Cursors are the JSON of a page's sort key; anything else did not come from us. */
 export function parseCursor<Cursor>(text: string, isCursor: (value: unknown) => value is Cursor): Cursor {
   try {
     const cursor: unknown = JSON.parse(text)

@@ -14,7 +14,7 @@ export function processCursorOf({
   return JSON.stringify([namespace, startedAt, id])
 }
 
-/** '' begins at the beginning. */
+/** '' starts at the beginning. */
 export function processCursor(text: string): Cursor {
   return text === '' ? ['', Number.MIN_SAFE_INTEGER, ''] : parseCursor(text, isCursor)
 }

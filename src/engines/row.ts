@@ -1,8 +1,8 @@
-/** A row of the rules from its values, in the order of the table's fields. */
+/** Builds a row, as the rules see it, from its values in the order of the table's fields. */
 import { HoldfastError } from '../errors.ts'
 import { parseJson, type Schema } from './schema.ts'
 
-/** Throws for JSON that cannot be read. `from` is the place of the first value. */
+/** Throws for unreadable JSON. `from` is the index of the first value. */
 export function rowOf<Row>(
   table: Schema,
   values: readonly unknown[],
@@ -16,7 +16,7 @@ export function rowOf<Row>(
   }
 }
 
-/** The same for tables whose rules can do without: JSON that cannot be read is null. */
+/** The same for tables whose rules can do without damaged fields: unreadable JSON becomes null. */
 export function rowWithoutDamage<Row>(table: Schema, values: readonly unknown[]): Row {
   try {
     return rowOf<Row>(table, values)

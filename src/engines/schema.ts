@@ -1,6 +1,6 @@
 /**
- * How rows of the rules lie in tables, the same in every engine: one description a table. An engine makes its
- * statements from it; its migrations make the tables themselves.
+ * How the rules' rows are stored in tables, the same in every engine: one description per table. An engine builds its
+ * statements from it; its migrations create the tables themselves.
  */
 import { renewalFields } from '../domain/event.ts'
 import { lazily } from '../lazily.ts'
@@ -9,7 +9,7 @@ import { type RowCode, rowCodeOf } from './row-code.ts'
 
 export type Kind = 'integer' | 'text' | 'json'
 
-/** Tables that hold rows of the rules; sealed events are a range of another one. */
+/** Tables that hold the rules' rows. Sealed events are left out: they are a range of another table. */
 export type TableName = Exclude<keyof Tables, 'sealedEvents'>
 
 export interface Schema {
@@ -20,9 +20,9 @@ export interface Schema {
   readonly kindOf: Readonly<Record<string, Kind>>
   /** Fields that identify a row within its namespace. */
   readonly key: readonly string[]
-  /** Fields a write must still find as it read them: the key, and the guards. */
+  /** Fields that a write must find as it read them: the key and the guards. */
   readonly asRead: readonly string[]
-  /** Whether a new row takes the place of one that is there: who adds it need not know of it. */
+  /** Whether a new row replaces an existing one, so that the writer need not know about that one. */
   readonly replaces: boolean
   readonly code: () => RowCode
 }
@@ -56,7 +56,7 @@ function table(
   }
 }
 
-/** The end of a statement that inserts rows, for tables whose new rows replace others; the words are those of both engines. */
+/** The end of an insert statement, for tables whose new rows replace others. Both engines use the same syntax. */
 export function replacing({ replaces, key, fields }: Schema): string {
   if (!replaces) return ''
   const rest = fields.filter((field) => !key.includes(field)).map(columnOf)
@@ -64,7 +64,7 @@ export function replacing({ replaces, key, fields }: Schema): string {
   return `\non conflict (namespace, ${key.map(columnOf).join(', ')}) do update set ${sets}`
 }
 
-/** The column of a field: in snake case. */
+/** A field's column name, in snake case. */
 export function columnOf(field: string): string {
   return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
@@ -338,14 +338,14 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     preferredUntil: 'integer',
     value: 'text',
   }),
-  // One row a namespace.
+  // One row per namespace.
   stateFloor: table('state_floor', [], ['version'], { version: 'integer' }),
 }
 
 const noElements: readonly never[] = Object.freeze([])
 const noFields = Object.freeze({})
 
-/** JSON is kept as text. The empties, which most rows have, are made once and frozen. */
+/** JSON is stored as text. The empty values, which most rows have, are created once and frozen. */
 export function parseJson(text: string | null): unknown {
   if (text === null) return null
   if (text === '[]') return noElements
@@ -356,12 +356,12 @@ export function jsonText(value: unknown): string {
   return Array.isArray(value) && value.length === 0 ? '[]' : JSON.stringify(value)
 }
 
-/** The places of the fields of a table in which two rows differ. */
+/** The indexes of the fields in which two rows of a table differ. */
 export function differing({ code }: Schema, before: object, after: object): number[] {
   return code().differing(before, after, isSameJson)
 }
 
-/** Of two that are not the same value. */
+/** Compares two values that are not identical. */
 function isSameJson(left: unknown, right: unknown): boolean {
   if (left === null || right === null) return false
   return jsonText(left) === jsonText(right)

@@ -1,13 +1,13 @@
 /**
- * The port for carrying a whole store from one engine to another. An engine hands out rows as they lie in its tables
- * and takes them as they come; what is carried, in which order, and what is believed of it is decided above. Rows are
- * not read as the rules read them: a damaged one is carried too.
+ * The port for carrying a whole store from one engine to another. An engine hands out rows as they are stored and takes
+ * them as they come; the layer above decides what is carried, in which order, and what to trust. Rows are not decoded
+ * as the rules would: damaged ones are carried too.
  */
 import { HoldfastError } from '../errors.ts'
 import { type Kind, type Schema, schema, type TableName } from './schema.ts'
 
 export type Cell = string | number | null
-/** The values of a table's columns, in their order. */
+/** The values of a table's columns, in column order. */
 export type TransferRow = readonly Cell[]
 
 export interface TransferColumn {
@@ -17,26 +17,26 @@ export interface TransferColumn {
 }
 
 export interface TransferTable {
-  /** As the tables of both engines are called. */
+  /** The table's name in both engines. */
   readonly name: string
-  /** As the rules call it; null for what only engines know of. */
+  /** The rules' name for it; null for tables that only engines know. */
   readonly rows: TableName | null
   /** The namespace first. */
   readonly columns: readonly TransferColumn[]
-  /** Places of the columns that identify a row, in the order in which rows are read; the namespace first. */
+  /** Indexes of the columns that identify a row, in the order in which rows are read; the namespace first. */
   readonly key: readonly number[]
 }
 
-/** The key of the last row that was carried. */
+/** The key of the last row carried. */
 export type Position = readonly Cell[]
 
-/** What a copy leaves written in the stores it works on, see `marks.ts`, and options of the store itself. */
+/** What a copy writes into the stores it works on (see `marks.ts`), and options of the store itself. */
 export type MarkName = 'store_id' | 'copy' | 'moved' | 'manual_grace_ms'
 
 export interface TransferPage {
   readonly table: TransferTable
   readonly rows: readonly TransferRow[]
-  /** What the mark `copy` says, and what it shall say. */
+  /** The value the mark `copy` must have, and the one it gets. */
   readonly before: string
   readonly after: string
 }
@@ -44,33 +44,33 @@ export interface TransferPage {
 /** One end of a copy. Nothing is touched before `look` or `hold`. */
 export interface Transfer {
   readonly engine: 'sqlite' | 'postgres'
-  /** For people: without a password. */
+  /** For display, without a password. */
   readonly location: string
-  /** Whether there is a store; throws for anything else that lies there. */
+  /** Whether there is a store; throws if something else is there. */
   exists(): Promise<boolean>
-  /** Begins a transaction that only reads and keeps nobody from writing. The store must be there. */
+  /** Begins a read-only transaction that blocks no writer. The store must exist. */
   look(): Promise<void>
-  /** Begins a transaction during which nobody else writes. The store is made, or brought up to date, in it. */
+  /** Begins a transaction during which nobody else can write. Creates or migrates the store in it. */
   hold(): Promise<void>
   commit(): Promise<void>
-  /** Throws where others would look for the store and not find what was written here. */
+  /** Throws if others who open the store would not find what was written here. */
   assertThere(): void
-  /** Ends the transaction, if there is one, without a trace. */
+  /** Ends the transaction, if there is one, and leaves no trace. */
   rollBack(): Promise<void>
   /** The lease clock. */
   leaseNow(): Promise<number>
   wallNow(): Promise<number>
-  /** The highest number of an event; 0 when there is none. */
+  /** The highest sequence number of an event; 0 if there are no events. */
   newestEvent(): Promise<number>
   readMark(name: MarkName): Promise<string | null>
   writeMark(name: MarkName, value: string): Promise<void>
   countRows(table: TransferTable): Promise<number>
-  /** The next rows after a position, in the order of their keys. */
+  /** The next rows after a position, in key order. */
   readRows(table: TransferTable, after: Position | null, limit: number): Promise<readonly TransferRow[]>
-  /** A page and how far it brings the copy, in a transaction of its own; refused unless the mark is as believed. */
+  /** Writes a page and the copy's new position in one transaction; refused unless the mark is as expected. */
   carry(page: TransferPage): Promise<void>
   removeAllRows(): Promise<void>
-  /** After the last row: whatever the store numbers from now on comes after what was carried. */
+  /** Called after the last row. Whatever the store numbers from now on comes after what was carried. */
   numberOn(): Promise<void>
   close(): Promise<void>
 }
@@ -84,7 +84,7 @@ function ofSchema(name: TableName): TransferTable {
     field,
     kind: kindOf[field] as Kind,
   }))
-  // Deliveries of a message are known by the order they were made in, which only this number tells.
+  // The deliveries of a message are ordered by creation, and only this number records that.
   const made: TransferColumn[] = name === 'delivery' ? [{ name: 'row', field: 'row', kind: 'integer' }] : []
   return tableOf(table, name, [...own, ...made], key)
 }
@@ -123,10 +123,10 @@ export const eventTable = plainTable('event', ['seq'], {
   detail: 'json',
 })
 
-/** The index of who waits for whom. */
+/** The index of which item waits for which. */
 const blockerTable = plainTable('blocker', ['blocker', 'item'], { blocker: 'text', item: 'text' })
 
-/** The index of what ready tasks are found by. */
+/** The index of the words by which ready tasks are found. */
 const readyWordTable = plainTable('ready_word', ['field', 'value', 'priority', 'added_at', 'item'], {
   field: 'text',
   value: 'text',
@@ -135,10 +135,10 @@ const readyWordTable = plainTable('ready_word', ['field', 'value', 'priority', '
   item: 'text',
 })
 
-/** The highest token a deleted row of each namespace has had. */
+/** The highest token of any deleted row, per namespace. */
 export const floorTable = plainTable('token_floor', [], { floor: 'integer' })
 
-/** Items point to queues, so these are there before them. Events last: they are most of a store. */
+/** Queues come before the items that point to them. Events come last: they make up most of a store. */
 export const transferTables: readonly TransferTable[] = [
   ...inOrder(Object.keys(schema) as TableName[]).map(ofSchema),
   blockerTable,
@@ -156,7 +156,7 @@ export function positionOf(table: TransferTable, row: TransferRow): Position {
   return table.key.map((index) => row[index] as Cell)
 }
 
-/** Somebody else has changed the mark: another copy is at work, or began anew. */
+/** Someone else has changed the mark: another copy is running, or has started over. */
 export function interrupted(location: string): HoldfastError {
   return new HoldfastError('BUSY', {
     what: `another copy to ${location} is under way; this one stopped`,

@@ -1,6 +1,6 @@
 /**
- * The folder `<file>.fence`. Whoever can write to it decides which tokens pass, so it is used only if it is this user's,
- * or a shared one of a group, and so is everything in it.
+ * The folder `<file>.fence`. Anyone who can write to it decides which tokens pass, so it is used only if it, and
+ * everything in it, belongs to this user or to a group that shares it.
  */
 import { constants, type Stats } from 'node:fs'
 import { chmod, lstat, mkdir, open, readdir, stat } from 'node:fs/promises'
@@ -8,7 +8,9 @@ import { dirname, join } from 'node:path'
 import { HoldfastError } from '../errors.ts'
 import { isOpenToOthers, isOwn, isShared } from '../host/access.ts'
 
-/** False when something is there already. As open as the folder it lies in: for this user, or for a group that shares it. */
+/**
+ * False if something already exists there. As open as its parent folder: to this user, or to a group that shares it.
+ */
 export async function makeFenceFolder(folder: string): Promise<boolean> {
   const above = await stat(dirname(folder))
   try {
@@ -21,7 +23,7 @@ export async function makeFenceFolder(folder: string): Promise<boolean> {
   return true
 }
 
-/** Throws for a folder, or anything in it, that somebody else has put there. */
+/** Throws if somebody else created the folder or anything in it. */
 export async function assertOwnFence(folder: string): Promise<void> {
   if (process.getuid === undefined) return
   const found = await lstat(folder)
@@ -36,11 +38,11 @@ export async function assertOwnFence(folder: string): Promise<void> {
   }
 }
 
-/** What a fence makes: files with tokens and content, and links that are locks. */
+/** What a fence creates: files with tokens and content, and symbolic links that are locks. */
 const isFile = /^(token\.json|(token|content)\.tmp)$/
 const isLink = /^(lock|[\w-]{1,64}\.heir)$/
 
-/** `group`: of a shared folder; null where only this user and root are trusted. */
+/** `group`: the group of a shared folder; null if only this user and root are trusted. */
 function faultOf(name: string, entry: Stats, group: number | null): string | null {
   const isExpected = isFile.test(name) ? entry.isFile() : isLink.test(name) && entry.isSymbolicLink()
   if (!isExpected) return 'no fence has made it'
@@ -52,7 +54,7 @@ function isTrusted(found: Stats): boolean {
   return isOwn(found) || found.uid === 0
 }
 
-/** Never through a link, whatever was put there meanwhile. */
+/** Never follows a link, whatever was put there meanwhile. */
 export async function readFenceFile(path: string): Promise<string> {
   const file = await open(
     path,

@@ -1,16 +1,16 @@
 /**
- * Mutual exclusion of the processes of one machine, in a folder, that survives `kill -9` at every step.
+ * Mutual exclusion between the processes of one machine, in a folder, that survives `kill -9` at every step.
  *
- * A lock is a symbolic link: made whole or not at all, refused when it is there, and its text says who made it.
- * `lock` is the first holder's. Breaking the lock of a dead holder by removing it would race: another process may
- * have broken and taken it already. Instead the dead one is inherited from: its heir makes `<id>.heir`, of which
- * there can be only one; an heir that dies in turn has an heir of its own. Who ends this chain holds the lock.
- * Release removes `lock`, one step, and only then the heirs. So whoever finds, after it has become an heir, that
- * `lock` is still the one its chain began with, knows that nobody has released that chain in between.
+ * A lock is a symbolic link: it is created whole or not at all, creating it fails if it exists, and its text says who
+ * made it. `lock` belongs to the first holder. Breaking a dead holder's lock by removing it would race: another process
+ * may already have broken and taken it. Instead, another process inherits from the dead holder: it creates
+ * `<id>.heir`, of which there can be only one. If that heir dies, it gets an heir in turn. The last in this chain holds
+ * the lock. Release first removes `lock`, in one step, and only then the heirs. So if a process that has become an heir
+ * finds that `lock` is still the one its chain began with, nobody has released that chain in between.
  *
- * Not guaranteed: progress while a holder is stopped or cannot be judged (another container), or when a thread
- * was terminated in the middle and its process lives on; then BUSY, which names it. Only proof of death breaks a
- * lock: a stopped holder would wake up in the middle of its write.
+ * Not guaranteed: progress while a holder is stopped or cannot be judged (another container), or after a thread
+ * was terminated in the middle while its process lives on; the result is BUSY, naming the holder. Only proof of death
+ * breaks a lock: a stopped holder would wake up in the middle of its write.
  */
 import { randomUUID } from 'node:crypto'
 import { lstat, readdir, readlink, rm, symlink } from 'node:fs/promises'
@@ -20,7 +20,7 @@ import { type Environment, pause, type Verdict } from '../environment.ts'
 import { HoldfastError } from '../errors.ts'
 
 interface Owner extends ProcessIdentity {
-  /** Of this acquisition; never used again. */
+  /** Identifies this acquisition; never reused. */
   readonly id: string
   /** Awake time of its machine at this acquisition. */
   readonly awakeAt?: number
@@ -28,7 +28,7 @@ interface Owner extends ProcessIdentity {
 
 /** What has to be removed to release the lock. */
 interface Held {
-  /** Of the first link, with which the chain begins. */
+  /** The id in the first link, where the chain begins. */
   readonly id: string
   readonly inherited: readonly string[]
 }
@@ -43,7 +43,7 @@ interface LockOptions {
   readonly waitMs: number
 }
 
-/** Each link is a holder that was killed within a few milliseconds; more of them is a fault to look at. */
+/** Each link is a holder that was killed within a few milliseconds; more than this is a fault to investigate. */
 const maxHeirs = 100
 const lookAgainMs = 5
 
@@ -60,7 +60,7 @@ export async function withFileLock<Result>(
   }
 }
 
-/** Somebody may have removed our lock by hand, and another have taken it: then it is not ours to remove. */
+/** Somebody may have removed our lock by hand, and another process taken it: then it is not ours to remove. */
 async function release(folder: string, { id, inherited }: Held): Promise<void> {
   if ((await readOwner(firstLink(folder)))?.id === id) await rm(firstLink(folder), { force: true })
   for (const link of inherited) await rm(link, { force: true })
@@ -99,14 +99,14 @@ async function attemptToAcquire(folder: string, environment: Environment): Promi
   return { outcome: 'again' }
 }
 
-/** The folder is on a disk of this machine, so whoever made a link in it ran on this machine. */
+/** The folder is on a disk of this machine, so every process that created a link in it ran on this machine. */
 async function judge(owner: Owner, link: string, { host }: Environment): Promise<Verdict> {
   const isOfThisBoot = owner.bootId === host.identity.bootId
   const madeAt = isOfThisBoot ? 0 : await madeAtOf(link)
   return host.judge({ ...owner, startedAt: madeAt, beatAt: madeAt }, true)
 }
 
-/** Wall time. Of a link that is gone: just now, so nobody is taken for dead by it. */
+/** Wall time. Infinity if the link is gone, so that nobody is taken for dead because of it. */
 async function madeAtOf(link: string): Promise<number> {
   try {
     return (await lstat(link)).mtimeMs
@@ -116,7 +116,7 @@ async function madeAtOf(link: string): Promise<number> {
   }
 }
 
-/** The first holder and its heirs, in order; empty when the lock was released meanwhile. */
+/** The first holder and its heirs, in order; empty if the lock was released meanwhile. */
 async function readChain(folder: string): Promise<Owner[]> {
   const chain: Owner[] = []
   let owner = await readOwner(firstLink(folder))
@@ -127,14 +127,14 @@ async function readChain(folder: string): Promise<Owner[]> {
   return chain
 }
 
-/** A process that died while it released may have left heirs of a chain that is no more. */
+/** A process that died during release may have left heirs of a chain that no longer exists. */
 async function removeLeftHeirs(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     if (/^[\w-]{1,64}\.heir$/.test(name)) await rm(join(folder, name), { force: true })
   }
 }
 
-/** False when it is there already. */
+/** False if it already exists. */
 async function makeLink(path: string, owner: Owner): Promise<boolean> {
   try {
     await symlink(JSON.stringify(owner), path)

@@ -1,16 +1,16 @@
 /**
- * A file that late holders cannot write. Beside it lies a folder `<file>.fence` with the highest token that has
- * passed and the lock under which it is compared.
+ * A file that late holders cannot write. Next to it is a folder `<file>.fence` with the highest token that has
+ * passed and the lock under which tokens are compared.
  *
  * Under the lock: 1. the token is compared; 2. a higher one is put on disk; 3. the content is written to a
- * temporary file and put on disk; 4. that takes the place of the file. Killed after 2, the file has its old
- * content under the new token: late holders are refused already, and the work is done again by its next holder.
- * A reader sees the old content or the new one, whole.
+ * temporary file and put on disk; 4. that file replaces the target. If the writer is killed after 2, the file has its
+ * old content under the new token: late holders are already refused, and the next holder does the work again.
+ * A reader sees the old content or the new, never a mix.
  *
- * Not guaranteed: anything against writers that do not use this function; network file systems (refused where
- * they are recognised); processes in different containers that share the folder (BUSY rather than a guess);
- * Windows without the right to make symbolic links. The file is a new one: it keeps the permissions of the old one, not
- * its owner nor a setuid or setgid bit, and other hard links keep the old content.
+ * Not guaranteed: anything against writers that do not use this function; network file systems (refused if
+ * recognised); processes in different containers that share the folder (BUSY rather than a guess);
+ * Windows without the right to create symbolic links. The file is a new one: it keeps the permissions of the old one,
+ * but not its owner or a setuid or setgid bit, and other hard links keep the old content.
  */
 import { open, readlink, realpath, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join } from 'node:path'
@@ -31,9 +31,9 @@ export interface FileFenceOptions {
 }
 
 /**
- * Replaces the content of a file, durably, or creates it. LEASE_LOST when a later holder has written: the file
- * is as that one left it. The same token may write again. A file belongs to one resource, that of its first
- * write: tokens of different resources cannot be compared.
+ * Durably replaces the content of a file, or creates it. LEASE_LOST if a later holder has written: the file
+ * stays as that holder left it. The same token may write again. A file belongs to the resource of its first
+ * write, because tokens of different resources cannot be compared.
  */
 export async function writeFileFenced(
   path: string,
@@ -111,18 +111,18 @@ function parse(text: string): { resource?: unknown; token?: unknown } {
   }
 }
 
-/** All or nothing, and on disk when it returns. Only under the lock: the temporary file has one name. */
+/** All or nothing, and on disk when it returns. Call only under the lock: the temporary file has a fixed name. */
 async function replaceFile(
   path: string,
   content: string | Uint8Array,
   { temporary, ...given }: { temporary: string; mode?: number },
 ): Promise<void> {
-  // What the old content was trusted with is not passed on to the new: no setuid, no setgid.
+  // The new content does not inherit the trust placed in the old: no setuid, no setgid.
   const previous = await unlessMissing(stat(path))
   const mode = given.mode ?? (previous && previous.mode & 0o777)
-  // What a killed writer left may be read-only, as the file is.
+  // A temporary file left by a killed writer may be read-only, like the file itself.
   await rm(temporary, { force: true })
-  // Closed to others until it has the mode of the old one, which may be closed to them too.
+  // Closed to others until it has the mode of the old file, which may be closed to them too.
   const file = await open(temporary, 'wx', mode === null ? 0o666 : 0o600)
   try {
     await file.writeFile(content)
@@ -145,14 +145,17 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** One spelling for each file, or two writers would meet at two fences; also where a link leads to no file yet. */
+/**
+ * One spelling per file, also through a link to a file that does not exist yet: otherwise two writers would use two
+ * different fences.
+ */
 async function resolveFile(path: string): Promise<string> {
   const real = await unlessMissing(realpath(path))
   if (real !== null) return real
   const folder = await realpath(dirname(path))
   const target = await readlink(path).catch(() => null)
   if (target === null) return join(folder, basename(path))
-  // Not normalised: what `..` means after a link is known to the file system only.
+  // Not normalised: only the file system knows what `..` means after a link.
   return resolveFile(isAbsolute(target) ? target : `${folder}/${target}`)
 }
 

@@ -5,7 +5,7 @@ import { HoldfastError } from '../errors.ts'
 export interface GitAnswer {
   readonly isDone: boolean
   readonly output: string
-  /** What git said about a failure, for people; decisions are taken from the state of the repository. */
+  /** What git said about a failure, for people to read; decisions are based on the state of the repository. */
   readonly complaint: string
 }
 
@@ -15,8 +15,8 @@ export interface GitOptions {
 }
 
 /**
- * A hook runs with variables that name its own repository; they would take every command there. A prompt for a password
- * would wait for nobody.
+ * A hook runs with variables that name its own repository; with them, every command would go there. A password prompt
+ * would wait for ever, because nobody is there to answer it.
  */
 const environment: NodeJS.ProcessEnv = {
   GIT_DIR: undefined,
@@ -42,18 +42,18 @@ export function tryGit({ directory, timeoutMs }: GitOptions, args: string[], inp
         maxBuffer: 1024 * 1024,
       },
       (error, output, complaint) => {
-        // A number is git's own exit code; anything else means that git did not run to its end.
+        // A number is git's own exit code; anything else means that git did not run to completion.
         if (error && typeof error.code !== 'number') reject(unfinished(args, directory, error))
         else resolve({ isDone: error === null, output: output.trim(), complaint: complaint.trim() })
       },
     )
-    // A git that ends before it has read everything tells more by its exit code than by the broken pipe.
+    // If git ends before it has read everything, its exit code tells more than the broken pipe.
     child.stdin?.on('error', () => {})
     child.stdin?.end(input)
   })
 }
 
-/** The output of a command that has no reason to fail in a sound repository. */
+/** Returns the output of a command that has no reason to fail in a sound repository. */
 export async function runGit(options: GitOptions, args: string[], input?: string): Promise<string> {
   const { isDone, output, complaint } = await tryGit(options, args, input)
   if (isDone) return output

@@ -1,13 +1,13 @@
 /**
  * A git ref that late holders cannot move. A fence ref, `refs/holdfast/<hash of the resource>`, points to a small
  * blob with the highest token that has passed. It is replaced together with the user's ref, each by compare and
- * swap: a holder that has read an older fence, or an older ref, is refused by git itself. Every pass writes a new
- * blob, also under the same token, so that a push always has a fence to compare.
+ * swap: git itself refuses a holder that has read an older fence or an older ref. Every pass writes a new blob, even
+ * under the same token, so that a push always has a fence to compare.
  *
- * Not guaranteed: anything against writers that do not use these functions (a remote can demand it in a hook);
- * that git takes both steps at once when it is killed between them: locally the fence is written first, so late
- * holders are refused already and the ref is as it was; on a remote it depends on the server. A git that was
- * killed can leave `<ref>.lock` behind, which git wants removed by hand: BUSY.
+ * Not guaranteed: anything against writers that do not use these functions (a remote can enforce it in a hook); that
+ * both refs change if git is killed between them. Locally the fence is written first, so late holders are already
+ * refused and the ref is unchanged; on a remote it depends on the server. A killed git can leave `<ref>.lock` behind,
+ * which has to be removed by hand: BUSY.
  */
 import { createHash } from 'node:crypto'
 import { HoldfastError } from '../errors.ts'
@@ -20,7 +20,7 @@ export interface GitUpdate {
   readonly directory: string
   /** The full name, as in `refs/heads/main`. */
   readonly ref: string
-  /** The object name the ref has now, as far as you know; null when it must not be there yet. */
+  /** The object name you believe the ref has now; null if it must not exist yet. */
   readonly from: string | null
   readonly to: string
   /** How long each git command may take, ms; 60,000 by default, 0 for no limit. */
@@ -32,14 +32,14 @@ export interface GitPush extends GitUpdate {
   readonly remote: string
 }
 
-/** Moves a ref of this repository. LEASE_LOST for a late holder, VERSION_MISMATCH when the ref is elsewhere. */
+/** Moves a ref of this repository. LEASE_LOST for a late holder, VERSION_MISMATCH if the ref is elsewhere. */
 export async function updateGitRef(update: GitUpdate, grant: Grant): Promise<void> {
   const fenced = readGrant(grant)
   assertUpdate(update, updateOptions)
   await move(localRefs(update, fenceRefOf(fenced)), update, fenced)
 }
 
-/** The same for a ref of a remote, by one atomic push with a lease on both refs. */
+/** Like `updateGitRef`, for a ref of a remote: one atomic push with a lease on both refs. */
 export async function pushGitRef(push: GitPush, grant: Grant): Promise<void> {
   const fenced = readGrant(grant)
   assertUpdate(push, [...updateOptions, 'remote'])
@@ -47,7 +47,7 @@ export async function pushGitRef(push: GitPush, grant: Grant): Promise<void> {
   await move(remoteRefs(push, fenceRefOf(fenced)), push, fenced)
 }
 
-/** Object names of the fence and of the user's ref; null: not there. */
+/** Object names of the fence and of the user's ref; null: it does not exist. */
 interface Refs {
   readonly fence: string | null
   readonly target: string | null
@@ -56,9 +56,9 @@ interface Refs {
 /** Where the refs are: here, or on a remote. */
 interface RefStore {
   read(): Promise<Refs>
-  /** The text of a fence; null when it cannot be had any more, because it has been replaced. */
+  /** The text of a fence; null if it is no longer available because it has been replaced. */
   readFence(name: string): Promise<string | null>
-  /** Changes both refs if both are as expected, else neither. */
+  /** Changes both refs if both are as expected, otherwise neither. */
   swap(expected: Refs, next: { readonly fence: string; readonly target: string }): Promise<GitAnswer>
 }
 
@@ -70,9 +70,9 @@ async function move(store: RefStore, update: GitUpdate, fenced: FencedResource):
   let tried: Refs | null = null
   for (let attempt = 1; attempt <= maxAttempts; attempt++) {
     const refs = await store.read()
-    // Both are as we wanted them: it was done, and only the answer was lost. Nobody else makes the same fence.
+    // Both are as we wanted them: the swap succeeded and only its answer was lost. Nobody else creates the same fence.
     if (tried && tried.fence === refs.fence && tried.target === refs.target) return
-    // Refused although nothing has changed: not a race, so trying on would not help.
+    // Refused although nothing has changed: this is no race, so retrying would not help.
     if (before?.fence === refs.fence && before.target === refs.target) break
     const text = refs.fence === null ? null : await store.readFence(refs.fence)
     if (refs.fence !== null && text === null) continue
@@ -141,7 +141,7 @@ function remoteRefs(push: GitPush, fenceRef: string): RefStore {
         'push',
         '--quiet',
         '--atomic',
-        // Settings of its owner could send more along, for which nobody has compared anything.
+        // The user's git settings could push more refs, which nobody has compared.
         '--no-follow-tags',
         '--recurse-submodules=no',
         `--force-with-lease=${fenceRef}:${expected.fence ?? ''}`,
@@ -154,7 +154,7 @@ function remoteRefs(push: GitPush, fenceRef: string): RefStore {
   }
 }
 
-/** Lines of an object name, a tab and a ref; the commands may answer more refs than were asked for. */
+/** Parses lines of object name, tab, ref; the commands may list more refs than were asked for. */
 function readRefs(lines: string, target: string, fence: string): Refs {
   const names = new Map(lines.split('\n').map((line) => line.split('\t').reverse() as [string, string]))
   return { fence: names.get(fence) ?? null, target: names.get(target) ?? null }
@@ -165,7 +165,7 @@ async function readBlob(options: GitOptions, name: string): Promise<string | nul
   return isDone ? output : null
 }
 
-/** `after` makes each pass a new object, so that the same token twice is still a change to compare. */
+/** `after` makes each pass a new object, so that using the same token twice is still a change to compare. */
 function writeFence(options: GitOptions, fenced: FencedResource, after: string | null): Promise<string> {
   return runGit(options, ['hash-object', '-w', '--stdin'], `${JSON.stringify({ ...fenced, after })}\n`)
 }
@@ -185,7 +185,7 @@ function tokenIn(text: string, resource: string): number {
   })
 }
 
-/** Hashed: a resource may be longer than a file name, and differ from another only by case. */
+/** Hashed: a resource may be longer than a file name, or differ from another only in case. */
 function fenceRefOf({ resource }: FencedResource): string {
   return `refs/holdfast/${createHash('sha256').update(resource).digest('hex').slice(0, 40)}`
 }
@@ -225,14 +225,14 @@ function assertUpdate(update: GitUpdate, known: readonly string[]): void {
 
 /**
  * The rules of git check-ref-format, so that a wrong name is not taken for a busy repository. The fences themselves are
- * out of reach, in any spelling: some file systems know no case.
+ * off limits in any spelling, because some file systems ignore case.
  */
 function isRef(ref: unknown): boolean {
   if (typeof ref !== 'string' || !/^refs\/(?!holdfast(?:\/|$))[^\s\p{Cc}~^:?*[\\]+$/iu.test(ref)) return false
   return !/\.\.|@\{|\/[./]|\.lock(?:\/|$)|[./]$/.test(ref)
 }
 
-/** What begins with a hyphen would be read as an option. */
+/** A leading hyphen would be read as an option. */
 function assertRemote(remote: string): void {
   assertText('remote', remote)
   if (/^[^-\s\p{Cc}][^\p{Cc}]*$/u.test(remote)) return

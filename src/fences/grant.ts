@@ -4,7 +4,7 @@ import { systemEnvironment } from '../host/system.ts'
 import { invalid, isObject } from './input.ts'
 
 /**
- * A lease as Holdfast hands it out, or the same told by hand. Tokens are comparable within one resource only:
+ * A lease as Holdfast hands it out, or the same facts given by hand. Tokens are comparable only within one resource:
  * name the thing that was leased, not the thing that is written to.
  */
 export type Grant =
@@ -49,8 +49,8 @@ export function isResource(value: unknown): value is string {
 }
 
 /**
- * Tokens follow the clock in microseconds. One from the far future is nonsense, and a fence that took it would refuse
- * every holder to come.
+ * Tokens follow the clock in microseconds. One from the far future is nonsense, and a fence that accepted it would
+ * refuse every later holder.
  */
 const maxAheadMs = 10 * 365 * 24 * 60 * 60 * 1000
 
@@ -60,7 +60,7 @@ export function isToken(value: unknown): value is number {
   return token > 0 && token <= (systemEnvironment.now() + maxAheadMs) * 1000
 }
 
-/** Equal passes: the same holder may act again. */
+/** An equal token passes: the same holder may act again. */
 export function assertNotLate({ resource, token }: FencedResource, currentToken: number): void {
   if (token < currentToken) throw lateError({ resource, token }, currentToken)
 }

@@ -2,9 +2,9 @@
  * A fence across HTTP. The client sends the token of its lease with each request; the server lets a request act
  * only if no later holder's request has come before it.
  *
- * Not guaranteed: more than your `raise` keeps. Kept in memory, a restart forgets every token. The order of
- * effects is kept within one process; where several serve one resource, raise the token in the transaction of
- * the effect instead (sql.ts). A request that never ends holds up those of its resource.
+ * Not guaranteed: more than your `raise` stores. If it keeps tokens in memory, a restart forgets them all. Effects are
+ * ordered within one process only; if several processes serve one resource, raise the token in the transaction of
+ * the effect instead (sql.ts). A request that never ends blocks the others of its resource.
  */
 import { errorCodes, type HoldfastError, type InvalidError } from '../errors.ts'
 import { type FencedResource, type Grant, isResource, isToken, lateError, readGrant } from './grant.ts'
@@ -16,19 +16,19 @@ const tokenHeader = 'holdfast-token'
 /** Headers of a request made under a lease. */
 export function fenceHeaders(grant: Grant): Record<typeof resourceHeader | typeof tokenHeader, string> {
   const { resource, token } = readGrant(grant)
-  // Names may hold any letter; a header may not.
+  // Names may contain any letter; a header may not.
   return { [resourceHeader]: encodeURIComponent(resource), [tokenHeader]: String(token) }
 }
 
 export interface HttpFenceOptions {
   /**
-   * Sets the kept token of the resource to the larger of the two and answers it, as one step: compare and set,
-   * durable before it answers.
+   * Sets the stored token of the resource to the larger of the two and returns it, in one atomic step (compare and set)
+   * that is durable before it returns.
    */
   readonly raise: (resource: string, token: number) => number | PromiseLike<number>
 }
 
-/** Of node:http, or of fetch. */
+/** From node:http, or from fetch. */
 export type RequestHeaders =
   | { get(name: string): string | null }
   | Readonly<Record<string, string | readonly string[] | undefined>>
@@ -37,7 +37,7 @@ export type Admission<Result> =
   | { readonly outcome: 'admitted'; readonly result: Result }
   | {
       readonly outcome: 'refused'
-      /** 409 to a late holder, 400 to a request without usable headers. */
+      /** 409 for a late holder, 400 for a request without usable headers. */
       readonly status: number
       readonly headers: { readonly 'content-type': 'application/problem+json' }
       /** Problem details (RFC 9457) with code, facts and the next step, as JSON. */
@@ -46,8 +46,8 @@ export type Admission<Result> =
 
 export interface HttpFence {
   /**
-   * Runs the effect of a request after the earlier ones of its resource, or answers with what to send instead.
-   * Errors of the effect are the caller's.
+   * Runs the effect of a request after the earlier ones of its resource, or returns the response to send instead.
+   * Errors of the effect are passed on to the caller.
    */
   admit<Result>(
     headers: RequestHeaders,
@@ -76,13 +76,13 @@ export function createHttpFence(options: HttpFenceOptions): HttpFence {
   }
 }
 
-/** One at a time for each name, in the order of asking. */
+/** Runs one at a time per name, in the order of the calls. */
 class Turns {
   readonly #last = new Map<string, Promise<unknown>>()
 
   async take<Result>(name: string, act: () => Promise<Result>): Promise<Result> {
     const before = this.#last.get(name) ?? Promise.resolve()
-    // The failure of the one before is told to its own caller.
+    // A failure of the previous one is reported to its own caller.
     const turn = before.then(act, act)
     this.#last.set(name, turn)
     try {
@@ -115,7 +115,7 @@ function decode(text: string | null): string | null {
   }
 }
 
-/** An answer of the wrong kind must not count as leave. */
+/** An answer of the wrong type must not admit a request. */
 function assertRaised(current: number, token: number): void {
   if (isToken(current) && current >= token) return
   throw invalid(

@@ -1,4 +1,4 @@
-/** The public list of `holdfast/fences`, by hand: adding a line is a decision. */
+/** The public exports of `holdfast/fences`, listed by hand: adding a line is a decision. */
 export { type FileFenceOptions, writeFileFenced } from './file.ts'
 export { type GitPush, type GitUpdate, pushGitRef, updateGitRef } from './git.ts'
 export type { FencedResource, Grant } from './grant.ts'

@@ -1,4 +1,4 @@
-/** Checks of what callers hand in; these functions are called from plain JavaScript too. */
+/** Checks what callers pass in; these functions are also called from plain JavaScript. */
 import { nearestName } from '../domain/name.ts'
 import { type Facts, InvalidError } from '../errors.ts'
 
@@ -6,7 +6,7 @@ export function invalid(what: string, next: string, facts: Facts = {}): InvalidE
   return new InvalidError({ what, next, facts })
 }
 
-/** A mistyped option would be silently left out. */
+/** Without this check, a mistyped option would be silently ignored. */
 export function assertOptions(options: unknown, known: readonly string[]): void {
   if (!isObject(options))
     throw invalid('the options are no object', `give an object with ${known.join(', ')}`)
@@ -34,5 +34,5 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/** The longest that timers take is about 25 days; nobody waits an hour for a file. */
+/** Timers take at most about 25 days; nobody waits an hour for a file. */
 const maxDurationMs = 60 * 60 * 1000

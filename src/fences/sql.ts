@@ -1,10 +1,10 @@
 /**
- * A fence in the user's own database: one row per resource, which only grows. It belongs into the transaction of
- * the effect, before the effect; then a late holder's transaction is refused whole, and two holders at once are
- * put in order by the row itself.
+ * A fence in the user's own database: one row per resource, whose token only grows. Raise it in the transaction of the
+ * effect, before the effect. A late holder's whole transaction is then refused, and the row itself serialises two
+ * concurrent holders.
  *
- * Not guaranteed: anything for statements outside that transaction, and anything when the answer is not checked
- * or the transaction is committed in spite of the refusal.
+ * Not guaranteed: anything for statements outside that transaction, or if the answer is not checked
+ * or the transaction is committed despite the refusal.
  */
 import { HoldfastError } from '../errors.ts'
 import { assertNotLate, type Grant, isToken, readGrant } from './grant.ts'
@@ -22,23 +22,23 @@ export interface SqlStatement {
   readonly values: readonly [resource: string, token: number]
 }
 
-/** Runs a statement in the transaction of the effect and answers its rows, as objects. */
+/** Runs a statement in the transaction of the effect and returns its rows, as objects. */
 export type SqlQuery = (statement: SqlStatement) => readonly unknown[] | PromiseLike<readonly unknown[]>
 
 export interface SqlFence {
-  /** Creates the table unless it is there. */
+  /** Creates the table if it does not exist. */
   readonly createTable: string
-  /** Raises the row to the token, unless it is higher already, and answers its token: one row. */
+  /** Raises the row to the token, unless it is already higher, and returns the row's token: one row. */
   raise(grant: Grant): SqlStatement
-  /** Takes the rows that `raise` answered. LEASE_LOST when they show a later holder: roll back. */
+  /** Takes the rows that `raise` returned. LEASE_LOST if they show a later holder: roll back. */
   assertRaised(grant: Grant, rows: readonly unknown[]): void
-  /** Both, for a driver that answers later. */
+  /** Both, for an asynchronous driver. */
   pass(grant: Grant, query: SqlQuery): Promise<void>
 }
 
 const dialects = {
   sqlite: { parameters: ['?', '?'], larger: 'max', integer: 'integer' },
-  // The cast is for drivers that send numbers as text of no known type.
+  // The cast is for drivers that send numbers as untyped text.
   postgres: { parameters: ['$1', '$2::bigint'], larger: 'greatest', integer: 'bigint' },
 } as const
 
@@ -72,7 +72,7 @@ export function createSqlFence(options: SqlFenceOptions): SqlFence {
   return fence
 }
 
-/** Written also when late, with what is there already: so one statement says which token is in force. */
+/** Writes the existing token again for a late holder, so that one statement always returns the token in force. */
 function raiseText(table: string, words: (typeof dialects)[keyof typeof dialects]): string {
   const name = table.split('.').at(-1)
   return `insert into ${table} (resource, token)
@@ -82,11 +82,11 @@ function raiseText(table: string, words: (typeof dialects)[keyof typeof dialects
     returning token`
 }
 
-/** PostgreSQL drivers hand a bigint over as text, SQLite drivers as a number or a BigInt. */
+/** PostgreSQL drivers return a bigint as text, SQLite drivers as a number or a BigInt. */
 function raisedToken(rows: readonly unknown[], given: number): number {
   const [row] = rows
   const token = Number((row as { token?: unknown } | undefined)?.token)
-  // A lower one is not what the statement answers: it did not run, or not there.
+  // The statement never returns a lower token: it did not run, or not there.
   if (rows.length === 1 && isToken(token) && token >= given) return token
   throw new HoldfastError('INTERNAL', {
     what: `the fence statement answered ${rows.length} rows, without a token of at least ${given}`,

@@ -9,12 +9,13 @@ import type { InputOf } from '../operations/table.ts'
 import { optionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
 
-/** A running process of the fleet. The verdict is this machine's: unknown whenever there is doubt. */
+/** A running process of the fleet. `liveness` is what this machine can tell: `unknown` whenever there is any doubt. */
 export interface Agent extends AgentView {
   readonly liveness: Liveness
   readonly evidence: string
 }
 
+/** Agents, and the processes behind them. */
 export class Agents {
   readonly #session: Session
 
@@ -23,9 +24,9 @@ export class Agents {
   }
 
   /**
-   * Says which process of this machine stands behind an agent; default this one. Items, tasks and locks the agent
-   * claims from then on, through whatever process, belong to it: freed at once when it is proven dead, never because a
-   * helper ended.
+   * Registers the process on this machine that is behind an agent; default is this process. Whatever the agent claims
+   * from then on (items, tasks, locks), through any process, belongs to the registered process: it is freed at once
+   * when that process is proven dead, and never because a helper process ended.
    */
   async register(options: { agent?: string; pid?: number } = {}): Promise<Agent> {
     const { environment } = this.#session
@@ -43,12 +44,14 @@ export class Agents {
     return this.#judged({ ...instance, crashes: 0, suspect: false })
   }
 
-  /** Shows that an agent lives. False when it has no running process, whether healing has noticed that or not. */
+  /**
+   * Records a sign of life. False when the agent has no running process, whether or not recovery has noticed that yet.
+   */
   async beat(options: { agent?: string } = {}): Promise<boolean> {
     return this.#session.ask('agents.beat', { dead: await this.#session.deadInstances() }, options)
   }
 
-  /** Running processes, each with what this machine can say of it. */
+  /** Running processes, each with what this machine can tell about it. */
   async list(options: InputOf<'agents.list'> = {}): Promise<Agent[]> {
     const agents = await this.#session.ask('agents.list', {}, options)
     return agents.map((agent) => this.#judged(agent))
@@ -58,12 +61,12 @@ export class Agents {
     return { ...agent, ...this.#session.environment.host.judge(agent, this.#session.storeIsLocal) }
   }
 
-  /** `{type}-{host}-{pid}`, the type from HOLDFAST_AGENT. */
+  /** `{type}-{host}-{pid}`, with the type from HOLDFAST_AGENT. */
   getAgentId(): string {
     return getAgentId()
   }
 
-  /** `{type}-{host}`: cannot be checked against a process. */
+  /** `{type}-{host}`, which cannot be checked against a process. */
   getAgentIdSimple(): string {
     return getAgentIdSimple()
   }
@@ -73,12 +76,15 @@ export class Agents {
     return parsePidFromAgentId(agent)
   }
 
-  /** Informs only; null when it cannot be told (no pid, another host). */
+  /**
+   * Whether the process in an agent's id exists; null when this cannot be determined (no pid, or another host).
+   * Information only.
+   */
   agentProcessExists(agent: string): boolean | null {
     return agentProcessExists(agent)
   }
 
-  /** Informs only: a pid may be used again. */
+  /** Whether a process with this pid exists. Information only: pids are reused. */
   processExists(pid: number): boolean {
     return processExists(pid)
   }

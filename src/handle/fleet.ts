@@ -1,4 +1,4 @@
-/** `hf.fleet`: the whole at a glance, why something is as it is, what is wrong, and where an agent begins. */
+/** `hf.fleet`: status overview, explanations, diagnosis, and the start page for agents. */
 
 import * as z from 'zod'
 import { feed } from '../domain/bell.ts'
@@ -20,9 +20,10 @@ import { judgeHolders } from '../runtime/lease/stale-locks.ts'
 import { knownOptionsOf, optionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
 
-/** What a word may mean. */
+/** Something a name may refer to. */
 export type FleetThing = ResultOf<'fleet.find'>['found'][number]
 
+/** How often the status is reported, and what ends the watch. */
 export interface FleetWatchOptions {
   /** At most so often, ms; default 1000. While nothing is changed, a third as often. */
   readonly everyMs?: number
@@ -30,21 +31,21 @@ export interface FleetWatchOptions {
   readonly signal?: AbortSignal
 }
 
-/** The fleet, and the store it shares. */
+/** The status of the fleet, and of the store it shares. */
 export interface FleetReport extends FleetStatus {
   readonly store: StoreStatus
 }
 
 /** Findings, and what was done about them. */
 export interface DoctorVisit extends DoctorReport {
-  /** What a fix gave back; null when none was asked for. */
+  /** What the fix gave back; null when none was asked for. */
   readonly fixed: RecoveryReport | null
 }
 
 const watchEveryMs = 1000
-/** Failures to heal are kept for ever; an old one needs no attention. */
+/** Recovery failures are kept for ever, but an old one needs no attention. */
 const errorShownMs = 60 * 60 * 1000
-/** Leases run out without anybody changing anything. */
+/** Report even when nothing has changed, only less often: leases run out with time. */
 const idleFactor = 3
 const explainOptions = { name: 'fleet.explain', input: z.strictObject({ kind: z.enum(kinds).optional() }) }
 const watchOptions = {
@@ -55,6 +56,7 @@ const watchOptions = {
   }),
 }
 
+/** Questions about the whole store: what is going on, why, and what is wrong. */
 export class Fleet {
   readonly #session: Session
 
@@ -62,21 +64,21 @@ export class Fleet {
     this.#session = session
   }
 
-  /** The store, queues, what is held by whom, agents, runs, messages, healing and what somebody should be told. */
+  /** The store, queues, who holds what, agents, runs, messages, recovery, and anything that needs attention. */
   async status(): Promise<FleetReport> {
     const judged = await judgeHolders(this.#session)
     const fleet = await this.#session.call('fleet.status', { judged })
     return { store: this.#session.engine.status, ...fleet }
   }
 
-  /** Find what a word refers to: an item, task, lock, message, run, agent or queue. */
+  /** What a name refers to: an item, task, lock, message, run, agent or queue. */
   async find(ref: string): Promise<FleetThing[]> {
     return (await this.#session.call('fleet.find', { ref })).found
   }
 
   /**
-   * Why something is waiting, held or stuck, with the evidence. NOT_FOUND when the word means nothing here, INVALID
-   * when it means several things: then say which kind.
+   * Why something is waiting, held or stuck, with the evidence. NOT_FOUND when nothing has this name. INVALID when
+   * several things do: then give the `kind`.
    */
   async explain(ref: string, options: { kind?: FleetExplanation['kind'] } = {}): Promise<FleetExplanation> {
     parseInput(explainOptions, optionsOf('fleet.explain', options))
@@ -102,8 +104,8 @@ export class Fleet {
   }
 
   /**
-   * What is wrong with the store and its fleet, each finding with its remedy. With `fix`, a recovery comes first.
-   * Transactions that other programs have open on a server for `longTransactionMs` (30 s) are named.
+   * What is wrong with the store and its fleet; each finding comes with a remedy. With `fix`, a recovery runs first.
+   * Reports transactions that other programs have kept open on the server for `longTransactionMs` (default 30 s).
    */
   async doctor(options: { fix?: boolean; longTransactionMs?: number } = {}): Promise<DoctorVisit> {
     const { fix } = knownOptionsOf('fleet.doctor', options, ['fix', 'longTransactionMs'])
@@ -111,7 +113,7 @@ export class Fleet {
     const { lastError } = await this.#session.recoveryStats({})
     const isRecent = lastError !== null && lastError.at > this.#session.environment.now() - errorShownMs
     const judged = await judgeHolders(this.#session)
-    // What was asked before it has refreshed it.
+    // Read after the calls above, which have refreshed it.
     const { status } = this.#session.engine
     const isFile = status.engine === 'sqlite' && status.location !== ':memory:'
     const sizes = isFile ? storageOf(status.location) : null
@@ -152,8 +154,8 @@ export class Fleet {
   }
 
   /**
-   * One page for an agent that starts: who it is, what it holds, what it was sent, what is next. Heals first, as a claim
-   * does (`recovery.onClaim`), so that what somebody lost is there to be claimed.
+   * One page for an agent that starts: who it is, what it holds, what it was sent, and what is next. Recovers first, as
+   * a claim does (`recovery.onClaim`), so that work somebody lost can be claimed.
    */
   async prime(options: { agent?: string } = {}): Promise<PrimePage> {
     const { agent } = optionsOf('fleet.prime', options)
@@ -164,7 +166,7 @@ export class Fleet {
     return page
   }
 
-  /** The status now, and again when something was changed; also when nothing was, because time passes. */
+  /** Yields the status now and after every change; less often also without one, because time passes. */
   watch(options: FleetWatchOptions = {}): AsyncGenerator<FleetReport, void, undefined> {
     parseInput(watchOptions, optionsOf('fleet.watch', options))
     return this.#watch(options)
@@ -178,7 +180,7 @@ export class Fleet {
     const until = (woken: AbortSignal) => (signal ? AbortSignal.any([signal, woken]) : woken)
     while (!signal?.aborted && !this.#session.isClosed) {
       const [changed, closing] = [new AbortController(), new AbortController()]
-      // Before the look: what is changed while it is taken is seen by the next.
+      // Listen before reading: a change made during the read then leads to the next report.
       const unwake = this.#session.onRing(feed, () => changed.abort())
       const stay = this.#session.onClosing(() => {
         closing.abort()

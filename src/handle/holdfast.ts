@@ -1,4 +1,4 @@
-/** `open(url, options)`: the handle to a store, from which everything else is reached. */
+/** `open(url, options)`: the handle to a store. Everything else is reached from it. */
 
 import { feed } from '../domain/bell.ts'
 import { assertRenewable } from '../domain/lease.ts'
@@ -51,9 +51,10 @@ import { stopOnSignals } from './worker/stop-signals.ts'
 import { drainDefaultMs, type Handler, lastAnswersMs, Worker, type WorkOptions } from './worker/worker.ts'
 
 /**
- * Opens a store: a path, `sqlite:path` or `sqlite::memory:` (private). Makes it when it is not there. Until
- * `close()`, this process renews what it holds and heals what others lost. In a worker thread, close it before that
- * thread is terminated: the SQLite driver aborts the process when a thread is terminated in the middle of a call.
+ * Opens a store, and creates it if it does not exist: a path, `sqlite:path`, `sqlite::memory:` (private) or
+ * `postgres://…`. Until `close()`, this process renews the leases it holds and reclaims what others lost. In a worker
+ * thread, close the store before the thread is terminated: the SQLite driver aborts the whole process if a thread is
+ * terminated in the middle of a call.
  */
 export async function open(store: string, options: OpenOptions = {}): Promise<Holdfast> {
   assertUrl(store)
@@ -66,7 +67,8 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
     settings.logger === false ? silentLogger : (settings.logger ?? stderrLogger),
     failures,
   )
-  // A batch on PostgreSQL waits for answers while it holds rows: no handler of this program may come between.
+  // A PostgreSQL batch waits for answers while it holds row locks, so it runs on its own thread, where no handler of
+  // this program can delay it.
   const isThreaded = isPostgresUrl(url) && settings.background && !environment.isLocal
   const engine = await (isThreaded ? openThreaded : openEngine)(url, {
     environment,
@@ -94,7 +96,7 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
   }
 }
 
-/** Beside the caller, who has the answer no later for it. */
+/** Runs alongside the call, so the caller gets its answer no later. */
 function tellAnswers(engine: Executor, answered: NonNullable<Environment['answered']>): void {
   const execute = engine.execute.bind(engine)
   engine.execute = (command) => {
@@ -118,7 +120,7 @@ function assertUrl(url: unknown): void {
   })
 }
 
-/** Failures to heal pass through here on their way to the log, so that they are counted whoever met them. */
+/** Recovery failures pass through here on their way to the log, so that each is counted no matter who ran into it. */
 function watched(given: Logger, failures: RecoveryFailures): Logger {
   const logger = sturdy(given)
   const warn: Logger['warn'] = (facts, name) => {
@@ -136,7 +138,7 @@ type Beginning = { url: string; settings: Settings } & Pick<
 async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const { engine, environment, settings, logger, agent } = parts
   const board = new Board()
-  // Several beats before anybody could take a turning loop for a wedged one.
+  // Several beats within `wedgedAfterMs`, so that a running main loop is never taken for a wedged one.
   const keeper = new Keeper(environment, board, {
     beatEveryMs: Math.min(1000, settings.wedgedAfterMs / 4),
     isStoreThere: () => engine.isThere?.() ?? true,
@@ -182,22 +184,27 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
       }),
     )
   } catch (error) {
-    // Nobody would renew what it claims. Should the store not hear of its end either, there is nothing it holds.
+    // Without a caretaker nobody would renew its claims, so the instance leaves again. If that fails too, it holds
+    // nothing yet.
     await end(session).catch(() => {})
     throw error
   }
   return new Holdfast(session, atOpen)
 }
 
-/** What is still held goes back at once, the store hears of the end, and others need not judge this process any more. */
+/**
+ * Gives back what is still held and records the end of this instance, so that other processes no longer have to judge
+ * it.
+ */
 async function end(session: Session): Promise<void> {
   const { instance, environment } = session
   if (instance === null) return
   await inPieces(() => session.call('instance.end', { id: instance, reason: 'its process closed the store' }))
-  // Not when the store did not hear of the end: then its death has to be proven.
+  // Only once the store has recorded the end: otherwise the death of this process still has to be proven.
   if (!session.storeIsLocal) environment.host.ownMark.leave(environment.host.identity)
 }
 
+/** Which events to read, and from where on. */
 export interface EventOptions extends EventFilter {
   /**
    * Only events after this sequence number; default 0, from the oldest that is kept. Where retention has removed some of
@@ -208,26 +215,26 @@ export interface EventOptions extends EventFilter {
   readonly signal?: AbortSignal
 }
 
-/** A handle to one store. */
+/** A handle to one store. Create it with `open()`, and `close()` it when you are done. */
 export class Holdfast {
   readonly #session: Session
   readonly #workers = new Set<Worker<never>>()
   readonly #redelivery: Redelivery
   #closing: Promise<void> | null = null
 
-  /** Named locks, and reservations of paths. */
+  /** Named locks and path reservations. */
   readonly locks: Locks
-  /** How far runs are: counts that only the holder of a run's lock can raise. */
+  /** Progress of runs: counts that only the holder of a run's lock can raise. */
   readonly runs: Runs
-  /** Versioned documents: `hf.state(key)`, and `hf.state.list({ prefix })`. */
+  /** Versioned documents: `hf.state(key)` and `hf.state.list({ prefix })`. */
   readonly state: States
-  /** Tasks: work that people and agents talk about, claimed under leases. */
+  /** Tasks that people and agents share, claimed under leases. */
   readonly tasks: Tasks
-  /** Who takes part, and which processes stand behind them. */
+  /** Agents, and the processes behind them. */
   readonly agents: Agents
   /** Messages that must be acknowledged. */
   readonly messages: Messages
-  /** The whole at a glance, why something is as it is, what is wrong, and where an agent begins. */
+  /** Status overview, explanations, diagnosis, and the start page for agents. */
   readonly fleet: Fleet
 
   constructor(session: Session, atOpen: RecoveryReport | null) {
@@ -244,28 +251,31 @@ export class Holdfast {
     if (session.instance !== null && session.settings.redelivery) this.#redelivery.start()
   }
 
-  /** Name under which this handle acts. */
+  /** The agent this handle acts as. */
   get agent(): string {
     return this.#session.agent
   }
 
-  /** What the store is and how durable it is. */
+  /** What kind of store this is, and how durable. */
   get status(): StoreStatus {
     return this.#session.engine.status
   }
 
+  /** A queue by name. Creates nothing yet: that happens on first use. */
   queue<Payload = unknown>(name: string, options: QueueOptions<Payload> = {}): Queue<Payload> {
     return new Queue<Payload>(this.#session, name, options)
   }
 
-  /** Every queue by name, with its workflow, its limits and whether it is paused. For counts, ask `fleet.status()`. */
+  /**
+   * All queues by name, with their workflows, limits and whether they are paused. For counts, call `fleet.status()`.
+   */
   async queues(): Promise<QueueView[]> {
     return (await this.#session.call('queue.listQueues', {})).queues
   }
 
   /**
-   * Runs a handler for every item of a queue until `stop()`. The worker can be awaited (`idle()`, `stop()`) and listened
-   * to (`on('completed' | 'failed' | 'lost' | 'error', …)`).
+   * Runs a handler for every item of a queue until `stop()`. You can await the worker (`idle()`, `stop()`) and listen
+   * to it (`on('completed' | 'failed' | 'lost' | 'error', …)`).
    */
   work<Payload = unknown>(
     queue: string | Queue<Payload>,
@@ -299,8 +309,8 @@ export class Holdfast {
   }
 
   /**
-   * Any operation by name, as the interfaces call it; for everyday work use the typed methods. `instance` is a process
-   * known by `instance.join`: a claim then belongs to it, and nobody renews it.
+   * Executes any operation by name, as the CLI, HTTP and MCP do; for everyday work, use the typed methods. `instance`
+   * is a process that joined with `instance.join`: a claim then belongs to that process, and nobody renews it.
    */
   execute<Name extends OperationName>(
     operation: Name,
@@ -314,16 +324,17 @@ export class Holdfast {
     })
   }
 
-  /** Asks again when there may be work in a queue, until the answer is enough or the time is over; for interfaces. */
+  /** Repeats a claim whenever the queue may have work, until the answer is enough or the time is up. For interfaces. */
   waitForWork<Answer>(wait: ClaimWait<Answer>): Promise<Answer> {
     return waitForWork(this.#session, wait)
   }
 
-  /** The same recovery calls over everything. */
+  /** Recovery for everything, not only one queue. */
   readonly recovery = {
     /**
-     * `maxAgeMs`: only what lapsed longer ago; what the dead held is not waited for. `allNamespaces`: everywhere in the
-     * store, not only in this handle's namespace.
+     * Gives back what has lapsed and what dead processes held. `maxAgeMs`: only leases that lapsed longer ago than
+     * this; what dead processes held is reclaimed at once. `allNamespaces`: the whole store, not only this handle's
+     * namespace.
      */
     detectAndRecoverStale: async (
       options: { dryRun?: boolean; maxAgeMs?: number; allNamespaces?: boolean } = {},
@@ -332,15 +343,15 @@ export class Holdfast {
         knownOptionsOf('recovery.detectAndRecoverStale', options, ['dryRun', 'maxAgeMs', 'allNamespaces']),
       ),
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
-    /** Everything held, soonest expiry first, and what looks wrong with it. Changes nothing. */
+    /** Everything that is held, soonest expiry first, and what looks wrong with it. Changes nothing. */
     detectStaleLocks: (options: StaleLocksOptions = {}): Promise<StaleLocks> =>
       reportStaleLocks(this.#session, options),
   }
 
   /**
-   * Everything that happens, in order and with nothing left out, or what of it the options ask for; waits for more until
-   * the signal fires or the store closes. A filter saves no reading: what was not asked for is read and left out. For what
-   * happened to one item so far, ask `queue.events(ref)`.
+   * All events in order, with none left out, or those that match the options. Waits for more until the signal fires or
+   * the store closes. A filter does not save reads: events that do not match are read and dropped. For the events of
+   * one item so far, call `queue.events(ref)`.
    */
   async *events(options: EventOptions = {}): AsyncGenerator<EventView> {
     const { since = 0, signal, ...wanted } = knownOptionsOf('events', options, eventOptionNames)
@@ -369,7 +380,7 @@ export class Holdfast {
     }
   }
 
-  /** Stops workers, gives back what this process holds, and closes the store. A second call waits for the first. */
+  /** Stops the workers, gives back what this process holds, and closes the store. A second call waits for the first. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -384,7 +395,7 @@ export class Holdfast {
     try {
       isInTime = await settlesWithin(environment, drainDefaultMs + 2 * lastAnswersMs, leaving)
     } catch (error) {
-      // What it held was lost with the store; there is nobody left to tell.
+      // If the store itself is lost, so is everything held in it, and there is nothing left to report.
       if (!engine.isLost) throw error
     } finally {
       await engine.close(Math.max(0, deadline - environment.monotonic()))
@@ -395,14 +406,14 @@ export class Holdfast {
   async #leave(): Promise<void> {
     try {
       await Promise.all([this.locks.close(), ...[...this.#workers].map((worker) => worker.stop())])
-      // Not before: a handler that is being drained may need a lock to come to its end.
+      // Not earlier: a handler that is draining may need a lock to finish.
       this.#session.refusesClaims = true
       await this.#redelivery.close()
       await this.#session.whenAnswered()
     } finally {
       this.#session.refusesClaims = true
-      // Also after a failure: a thread that went on would renew for ever what nobody works on any more. And before the
-      // end of the instance, which it would take for a mistake and join again.
+      // Even after a failure: a thread left running would go on renewing leases nobody works under any more. And before
+      // the instance ends, because the thread would take that end for a mistake and join again.
       await this.#session.keeper.close()
     }
     const noted = this.#session.failures.flush()
@@ -423,7 +434,7 @@ function notLeft(location: string): HoldfastError {
   })
 }
 
-/** Without a handler every job would be claimed and fail. */
+/** Without a handler, every job would be claimed and fail. */
 function assertWork(queue: unknown, handler: unknown): void {
   if (!(queue instanceof Queue)) assertName('queue', queue)
   if (typeof handler === 'function') return

@@ -1,4 +1,4 @@
-/** The grants of named locks this handle was given: one process may hold several slots of one name. */
+/** The named locks granted to this handle. One process may hold several slots of the same name. */
 import { type LeaseRef, lockRef } from '../operations/lease/lease.ts'
 import type { LockView } from '../operations/view.ts'
 import type { Lease } from '../runtime/lease/keeper.ts'
@@ -8,29 +8,30 @@ import { type CallOptions, type Request, type Session, textOf } from '../runtime
 type Who = CallOptions & { readonly token?: number | undefined }
 
 interface LockGrant extends LeaseRef {
-  /** How often its holder has acquired it and not released it. */
+  /** How many times its holder has acquired it without releasing it. */
   depth: number
 }
 
+/** What a release did. */
 export interface Released {
   readonly released: boolean
-  /** How often it is still held by its holder. */
+  /** How many times its holder still holds it. */
   readonly depth: number
 }
 
-/** Manual grants that are never released here must not pile up; their holders know their tokens. */
+/** A bound, so that manual grants that are never released here do not pile up. Their holders know their tokens. */
 const maxNames = 10_000
 
 export class LockGrants {
   readonly #session: Session
-  /** By agent and name; the latest last. */
+  /** By agent and name; the latest grant comes last. */
   readonly #granted = new Map<string, LockGrant[]>()
 
   constructor(session: Session) {
     this.#session = session
   }
 
-  /** Remembers a grant, and keeps it renewed when it is bound. */
+  /** Remembers a grant, and has it renewed when it belongs to this process. */
   add(lock: LockView, requestedAt: number, options: CallOptions): Lease | null {
     const { token, leaseMs } = lock.lease
     const id = lockRef(lock)
@@ -51,18 +52,18 @@ export class LockGrants {
     }
   }
 
-  /** The token the caller names, or that of the latest grant under this name. */
+  /** The token the caller passes, or else that of the latest grant under this name. */
   tokenFor(name: string, options: Who): number | undefined {
     return options.token ?? this.#granted.get(this.#keyOf(name, options))?.at(-1)?.token
   }
 
-  /** Releases one grant; answers what the store did. */
+  /** Releases one grant and returns what the store did. */
   release(request: Request<'locks.releaseLock'>): Promise<Released> {
     const { options, input } = request
     const { name, token } = input
     const grant = this.#find(name, token, options)
     const isLast = grant === undefined || this.#session.endings.countOf(grant) + 1 >= grant.depth
-    // Repeated, it would give back one more of several.
+    // A key, because repeating the release would give back one more level of a reentrant lock.
     const key = isLast ? {} : { idempotencyKey: options.idempotencyKey ?? this.#session.environment.id() }
     return this.#session.end(
       { operation: 'locks.releaseLock', input, options: { ...options, ...key } },
@@ -78,7 +79,7 @@ export class LockGrants {
     )
   }
 
-  /** The grant was lost: its work is told. */
+  /** Forgets a grant that was lost, and notifies its user. */
   lose(name: string, token: number | undefined, options: CallOptions, reason: string): void {
     const granted = this.#forget(name, token, options)
     if (granted) this.#session.keeper.lose(granted, reason)
@@ -98,7 +99,7 @@ export class LockGrants {
   }
 
   #keyOf(name: string, { agent }: CallOptions): string {
-    // Names may hold spaces, but no line break.
+    // Names may contain spaces, but no line breaks.
     return `${textOf(agent ?? this.#session.agent)}\n${textOf(name)}`
   }
 }

@@ -1,4 +1,4 @@
-/** `hf.locks`: named locks, with a line for those who wait, and reservations of paths. */
+/** `hf.locks`: named locks, with a waiting line, and path reservations. */
 import { settlesWithin } from '../environment.ts'
 import { InvalidError, isHoldfastError } from '../errors.ts'
 import { isReservation, type LeaseRef, lockNameOf } from '../operations/lease/lease.ts'
@@ -29,6 +29,7 @@ import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './
 import { assertBatch } from './worker/batch-options.ts'
 import { drainDefaultMs } from './worker/worker.ts'
 
+/** How a lock is acquired. */
 export interface AcquireOptions extends ClaimOptions {
   /** Why; kept in the audit. */
   readonly reason?: string
@@ -48,6 +49,7 @@ export interface AcquireOptions extends ClaimOptions {
   readonly signal?: AbortSignal
 }
 
+/** How paths are reserved. */
 export interface ReserveOptions extends Omit<ClaimOptions, 'token'> {
   /** Shared reservations may overlap each other; default exclusive. */
   readonly mode?: 'shared' | 'exclusive'
@@ -59,23 +61,27 @@ export interface ReserveOptions extends Omit<ClaimOptions, 'token'> {
   readonly holding?: readonly { readonly name: string; readonly token: number }[]
 }
 
+/** A lock that was acquired. */
 export interface GrantedLock<Held extends Lease | null = Lease | null> {
   readonly outcome: 'acquired'
   readonly lock: LockView
   /** Null for a manual lock, which nobody renews. */
   readonly lease: Held
-  /** Whose lapsed lock it was; null when it was free. */
+  /** The holder whose lapsed lock this was; null when the lock was free. */
   readonly recoveredFrom: { readonly holder: string | null; readonly token: number } | null
 }
 
+/** The outcome of acquiring a lock: it is yours, or who holds it. */
 export type AcquiredLock<Held extends Lease | null = Lease | null> =
   | GrantedLock<Held>
   | Extract<NamedAcquireOutcome, { outcome: 'held' }>
 
+/** The outcome of reserving paths: they are yours, or who holds a reservation that overlaps. */
 export type ReservedPaths<Held extends Lease | null = Lease | null> =
   | { readonly outcome: 'acquired'; readonly lock: LockView; readonly lease: Held }
   | Extract<ReserveOutcome, { outcome: 'held' }>
 
+/** How a batch runs, and how its lock is acquired. */
 export interface RunBatchOptions<Item>
   extends BatchOptions<Item>,
     Pick<AcquireOptions, 'reason' | 'user' | 'waitMs' | 'delayMs' | 'leaseMs'> {
@@ -83,35 +89,38 @@ export interface RunBatchOptions<Item>
   readonly lock?: string
 }
 
+/** How a batch ended, or who holds its lock. */
 export type BatchReport =
   | { readonly outcome: 'completed' | 'paused' | 'failed' | 'running'; readonly progress: ProgressView }
   | Extract<NamedAcquireOutcome, { outcome: 'held' }>
 
+/** What recovery at startup did. */
 export interface StartupReport {
   readonly locksReleased: number
   readonly progressPaused: number
   readonly waitersRemoved: number
-  /** Locks that other agents, or other processes of this one, hold and keep; at most 500. */
+  /** Locks that other agents, or other processes of this agent, hold and keep; at most 500. */
   readonly kept: readonly LockView[]
 }
 
 const maxKept = 500
 
-/** What locks and runs share: a run goes on under the grant of its lock. */
+/** Shared by locks and runs: a run continues under the grant of its lock. */
 interface LockParts {
   readonly grants: LockGrants
   readonly runs: Runs
 }
 
+/** Named locks and path reservations, all under leases. */
 export class Locks {
   readonly #session: Session
   readonly #grants: LockGrants
   readonly #runs: Runs
   readonly #lines: LineWatches
   readonly #closing = new AbortController()
-  /** Waits and batches under way. */
+  /** Waits and batches that have not ended yet. */
   readonly #pending = new Set<Promise<unknown>>()
-  /** What healing did when the store was opened, until somebody asks. */
+  /** What recovery did when the store was opened, until somebody asks for it. */
   #atOpen: RecoveryReport | null
 
   constructor(session: Session, { grants, runs }: LockParts, atOpen: RecoveryReport | null) {
@@ -123,14 +132,15 @@ export class Locks {
   }
 
   /**
-   * Takes a lock that is free or lapsed; else answers who holds it or, with `waitMs`, stands in line, first come first
-   * served. The lock of this handle's own agent is renewed until it is released; a manual one lasts 1 h.
+   * Acquires a lock that is free or lapsed. Otherwise says who holds it or, with `waitMs`, waits in line, first come,
+   * first served. For this handle's own agent, the lock is renewed until it is released; a manual lock lasts 1 h.
    */
   acquireLock(name?: string, options?: Own<AcquireOptions>): Promise<AcquiredLock<Lease>>
+  /** The same with a manual lease: `lease` is null when nobody renews it. */
   acquireLock(name: string | undefined, options: AcquireOptions): Promise<AcquiredLock>
   acquireLock(name = defaultLock, options: AcquireOptions = {}): Promise<AcquiredLock> {
     const asked = () => optionsOf('locks.acquireLock', options)
-    // Also for as long as it waits: a lock that is granted then must be renewed.
+    // Room is reserved for the whole wait, because a lock granted during it has to be renewed.
     return orReject(() => this.#session.withRoom(1, asked(), () => this.#acquire(name, options)))
   }
 
@@ -154,7 +164,7 @@ export class Locks {
     }
     const requestedAt = this.#session.environment.monotonic()
     const answer = await this.#session.call('locks.acquireLock', request.input, request.options)
-    // Nobody stands in line who did not ask to.
+    // The answer cannot be `waiting`: this request did not ask to wait in line.
     return this.#granted({ answer: answer as LockAnswer['answer'], requestedAt }, options)
   }
 
@@ -164,7 +174,7 @@ export class Locks {
     return { outcome, lock, lease: this.#grants.add(lock, requestedAt, options), recoveredFrom }
   }
 
-  /** Runs for its length from now. LEASE_LOST once it is another's. */
+  /** Renews a lock for its full length from now. LEASE_LOST once somebody else has it. */
   async renewLock(name = defaultLock, options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
     const token = this.#grants.tokenFor(name, optionsOf('locks.renewLock', options))
     try {
@@ -177,7 +187,7 @@ export class Locks {
   }
 
   /**
-   * Releases a lock, given its name or the answer that granted it, which knows its holder and token. Returns false, and
+   * Releases a lock, given its name or the result that granted it, which includes holder and token. Returns false, and
    * changes nothing, when the token is not the current one.
    */
   async releaseLock(
@@ -194,28 +204,28 @@ export class Locks {
     return this.#session.ask('locks.isLockedBy', { name }, options)
   }
 
-  /** Whether any named lock is held now. */
+  /** Whether any named lock is held now. Processing locks and reservations do not count. */
   isAnyLocked(): Promise<boolean> {
     return this.#session.call('locks.isAnyLocked', {})
   }
 
-  /** Who holds a lock, for what, since and until when, who waits, and how far its run is. */
+  /** Who holds a lock, why, since and until when, who waits for it, and the progress of its run. */
   getCurrentLockInfo(name = defaultLock): Promise<LockInfo> {
     return this.#session.call('locks.getCurrentLockInfo', { name })
   }
 
-  /** Locks by name, lapsed ones marked as stale; processing locks and reservations too. */
+  /** Locks by name, including processing locks and reservations. Lapsed ones are marked stale. */
   list(options: InputOf<'locks.list'> = {}): Promise<ResultOf<'locks.list'>> {
     return this.#session.ask('locks.list', {}, options)
   }
 
-  /** An operator's act: takes a lock from its holder, whose signal fires. False when nobody held it. */
+  /** For operators: takes a lock from its holder, whose signal fires. False when nobody held it. */
   async forceRelease(name: string, options: TokenOptions & { reason: string }): Promise<boolean> {
     const { released } = await this.#session.ask('locks.forceRelease', { name }, options)
     return released > 0
   }
 
-  /** An operator's act: takes every named lock and reservation from an agent. Returns how many. */
+  /** For operators: takes every named lock and reservation from an agent. Returns how many. */
   async forceReleaseAgent(
     agent: string,
     options: Omit<InputOf<'locks.forceReleaseAgent'>, 'agent'> & { idempotencyKey?: string },
@@ -226,7 +236,7 @@ export class Locks {
     return sumOf(pieces, ({ released }) => released)
   }
 
-  /** An operator's act: gives a lock to another agent, as a manual lease under a new token. */
+  /** For operators: gives a lock to another agent, as a manual lease under a new token. */
   transfer(
     name: string,
     options: TokenOptions & { to: string; reason: string; leaseMs?: number },
@@ -234,8 +244,9 @@ export class Locks {
     return this.#session.ask('locks.transfer', { name }, options)
   }
 
-  /** Reserves paths by glob patterns, all or none. Renewed and released as a lock, by the name it got. */
+  /** Reserves paths by glob patterns, all or none. Renew and release them like a lock, by the name you get. */
   reserve(patterns: string | readonly string[], options?: Own<ReserveOptions>): Promise<ReservedPaths<Lease>>
+  /** The same with a manual lease: `lease` is null when nobody renews it. */
   reserve(patterns: string | readonly string[], options: ReserveOptions): Promise<ReservedPaths>
   reserve(patterns: string | readonly string[], options: ReserveOptions = {}): Promise<ReservedPaths> {
     const asked = () => optionsOf('locks.reserve', options)
@@ -252,15 +263,15 @@ export class Locks {
     return { ...answer, lease: this.#grants.add(answer.lock, requestedAt, options) }
   }
 
-  /** Who has a path: reservations that cover it, and locks of that name. */
+  /** Who holds a path: the reservations that cover it, and locks of that name. */
   whoHas(path: string): Promise<LockView[]> {
     return this.#session.call('locks.whoHas', { path })
   }
 
   /**
-   * Frees what lapsed and what belonged to processes proven dead, pauses its runs, and leaves alone what others hold.
-   * Opening the store has done the same; what that found is part of the first answer. `pauseReason` is what the runs
-   * are told; the store's own, which opening uses, is an option of `open`.
+   * Frees locks that have lapsed or whose process is proven dead, and pauses their runs. Locks that others hold are
+   * left alone. Opening the store does the same; the first report includes what it found. `pauseReason` is the reason
+   * given to the paused runs; the one used at open is an option of `open`.
    */
   async recoverLocksOnStartup(options: { pauseReason?: string } = {}): Promise<StartupReport> {
     const asked = knownOptionsOf('locks.recoverLocksOnStartup', options, ['pauseReason'])
@@ -293,8 +304,8 @@ export class Locks {
   }
 
   /**
-   * Works on the items of a run under its lock, several at once, and records what became of each. Called again after a
-   * pause or a crash, it does only what is left.
+   * Runs a handler for the items of a run under its lock, several at once, and records the outcome of each. Called
+   * again after a pause or a crash, it handles only what is left.
    */
   runBatch<Item>(
     run: string,
@@ -305,7 +316,7 @@ export class Locks {
     return this.#watched(this.#runBatch(run, items, handler, options))
   }
 
-  /** Closing waits for it. */
+  /** Makes `close()` wait for it. */
   #watched<Result>(running: Promise<Result>): Promise<Result> {
     const settled: Promise<unknown> = running.then(
       () => this.#pending.delete(settled),
@@ -335,21 +346,21 @@ export class Locks {
       const progress = await new Batch({ ...parts, closing }, items, handler, batch).work()
       return { outcome: progress.status, progress }
     } finally {
-      // What became of the run is what counts: a release that was not answered is repeated, or the lock lapses.
+      // The outcome of the run is what counts. An unanswered release is retried, or else the lock lapses.
       await this.releaseLock(lock, { token }).catch((error: unknown) => {
         this.#session.logger.warn({ run, lock, error: String(error) }, 'release.failed')
       })
     }
   }
 
-  /** Ends waits and batches of this handle; items under way are finished, unless that takes too long. */
+  /** Ends the waits and batches of this handle. Items in progress are finished, unless that takes too long. */
   async close(): Promise<void> {
     this.#closing.abort()
     await settlesWithin(this.#session.environment, drainDefaultMs, Promise.all(this.#pending))
   }
 }
 
-/** A place in line is kept by `waitMs`; one who only stood in it would never ask for its turn. */
+/** Only `waitMs` may join the line: a caller that joined it by hand would never ask for the lock when its turn came. */
 function assertNoWaiter(options: object): void {
   const option = 'wait' in options ? 'wait' : 'waiter'
   if (!(option in options)) return
@@ -360,7 +371,7 @@ function assertNoWaiter(options: object): void {
   })
 }
 
-/** A batch works for as long as it takes, so somebody has to renew its lock. */
+/** A batch takes as long as it takes, so its lock has to be renewed. */
 function unrenewed(lock: string): never {
   throw new InvalidError({
     what: `lock ${lock} would not be renewed while the batch runs`,
@@ -368,7 +379,7 @@ function unrenewed(lock: string): never {
   })
 }
 
-/** The lock to release, and as whom. No name means no lock: a default would let go of another's work by mistake. */
+/** Which lock to release, and as whom. The name has no default: that could release somebody else's work by mistake. */
 function grantMeant(lock: unknown, options: TokenOptions): { name: string; by: TokenOptions } {
   if (typeof lock === 'string') return { name: lock, by: options }
   const { name, holder, lease } = (lock as { lock?: Partial<LockView> } | null)?.lock ?? {}

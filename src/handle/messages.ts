@@ -1,4 +1,4 @@
-/** `hf.messages`: a thin view on the operations of acknowledged messages. */
+/** `hf.messages`: the operations on acknowledged messages as methods. */
 import { type Adapter, isAdapter } from '../delivery/adapter.ts'
 import { assertName } from '../domain/name.ts'
 import { inboxAdapter } from '../domain/recipient.ts'
@@ -15,7 +15,7 @@ import type { Redelivery, RetryCounts } from '../runtime/redelivery/redelivery.t
 import { askInPieces, optionsOf, sumOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
 
-/** Kinds the source documents know; any other word serves too. */
+/** The message types of the source documents; any other word works too. */
 export type MessageType =
   | 'QUESTION'
   | 'REVIEW-REQUEST'
@@ -34,12 +34,14 @@ export type MessageType =
   | 'CONTEXT-UPDATE'
   | (string & {})
 
+/** Who answers, and under which idempotency key. */
 export interface AnswerOptions {
   /** Who acts; default is this handle's own agent. */
   readonly agent?: string
   /** Asked again under the same key within 24 h (`retention.answersMs`), a change is answered and not made twice. */
   readonly idempotencyKey?: string
 }
+/** A message, and how it is retried and escalated. */
 export interface SendOptions extends AnswerOptions {
   /** Any JSON value, at most 10 KB as text. */
   readonly content: unknown
@@ -64,6 +66,7 @@ export interface SendOptions extends AnswerOptions {
   /** Escalations per minute; more are delayed. Default 5, 0 = no limit. */
   readonly escalationsPerMinute?: number
 }
+/** Why a message is refused, or when to send it again. */
 export interface NackOptions extends AnswerOptions {
   /** Why; the sender sees it. */
   readonly reason?: string
@@ -72,12 +75,14 @@ export interface NackOptions extends AnswerOptions {
   /** With retry: wait at least this long, ms. */
   readonly retryAfterMs?: number
 }
+/** One page of messages. */
 export interface MessagePageOptions {
   /** How many at most, up to 1000. */
   readonly limit?: number
   /** `next` of the previous page. */
   readonly after?: string
 }
+/** How a recipient is reached, and its rate limits. */
 export interface RegisterOptions extends AnswerOptions {
   /** Which adapter delivers to it; default inbox. */
   readonly adapter?: string
@@ -91,6 +96,7 @@ export interface RegisterOptions extends AnswerOptions {
   readonly deliveriesPerMinute?: number
 }
 
+/** Messages that must be acknowledged. They are retried and escalated until they are. */
 export class Messages {
   readonly #session: Session
   readonly #redelivery: Redelivery
@@ -101,10 +107,10 @@ export class Messages {
   }
 
   /**
-   * Sends a message that must be acknowledged; it is stored before anything goes out. Delivery is at least once, always
-   * under the same id. An inbox is reached at once; by an adapter it goes out in the background, or with
-   * `processRetries()` where `redelivery` is off. UNKNOWN_RECIPIENT names the nearest known ones. Over the sender's limit it is put off, and
-   * `deferredMs` says for how long.
+   * Sends a message that must be acknowledged. It is stored before anything is sent. Delivery is at least once, always
+   * under the same id. Inboxes are reached at once. Adapters send in the background, or when you call
+   * `processRetries()` if `redelivery` is off. UNKNOWN_RECIPIENT suggests the nearest known names. Over the sender's
+   * rate limit, the message is delayed, and `deferredMs` says for how long.
    */
   async sendWithAck(to: string | readonly string[], options: SendOptions): Promise<Sent> {
     const sent = await this.#session.ask('messages.sendWithAck', { to }, options)
@@ -113,8 +119,8 @@ export class Messages {
   }
 
   /**
-   * What waits for an answer of this agent, most urgent first; looking marks nothing as read. Who has looked can be
-   * written to.
+   * Messages that wait for an answer from this agent, most urgent first. Reading marks nothing as read. An agent that
+   * has read its inbox becomes a known recipient.
    */
   async inbox(options: InputOf<'messages.inbox'> & { agent?: string } = {}): Promise<LetterPage> {
     const page = await this.#session.ask('messages.inbox', {}, options)
@@ -122,24 +128,30 @@ export class Messages {
     return page
   }
 
-  /** Marks a message as read; false when it was already, or is not there. It still waits for its answer. */
+  /** Marks a message as read. False when it was already read, or when there is none. It still needs an answer. */
   markAsRead(message: string, options: AnswerOptions = {}): Promise<boolean> {
     return this.#session.ask('messages.markAsRead', { message }, options)
   }
 
-  /** Acknowledges as a recipient, by the id, the id of an attempt, or a unique beginning. Wins over a retry under way. */
+  /**
+   * Acknowledges a message as one of its recipients, by its id, the id of a delivery attempt, or a unique prefix. Takes
+   * precedence over a retry in progress. Safe to repeat.
+   */
   receiveAck(message: string, options: AnswerOptions = {}): Promise<AckAnswer> {
     return this.#session.ask('messages.receiveAck', { message }, options)
   }
 
-  /** Refuses a message, or asks for it again, with a reason. */
+  /** Refuses a message, or asks for it to be sent again, with a reason. */
   async nack(message: string, options: NackOptions = {}): Promise<MessageAnswer> {
     const answer = await this.#session.ask('messages.nack', { message }, options)
     this.#redelivery.ring()
     return answer
   }
 
-  /** At work on it: neither sent again nor escalated before the time asked for (default 60 s, at most 1 h). */
+  /**
+   * Says that you are working on a message: until `extendMs` has passed (default 60 s, at most 1 h), it is neither sent
+   * again nor escalated.
+   */
   progressAck(
     message: string,
     options: AnswerOptions & { note?: string; extendMs?: number } = {},
@@ -147,22 +159,26 @@ export class Messages {
     return this.#session.ask('messages.progressAck', { message }, options)
   }
 
-  /** Sends what is due and escalates what nobody answered; every open process does so by itself. */
+  /**
+   * Sends what is due and escalates what nobody answered. Every open process does this by itself, unless `redelivery`
+   * is off.
+   */
   async processRetries(): Promise<Readonly<RetryCounts>> {
     if (this.#session.settings.recovery.onClaim) await this.#session.heal('claim')
     return this.#redelivery.pass()
   }
 
-  /** List messages that are still waiting for an acknowledgement, oldest first. */
+  /** Messages that are still waiting for an acknowledgement, oldest first. */
   checkPendingAcks(options: InputOf<'messages.checkPendingAcks'> = {}): Promise<MessagePage> {
     return this.#session.ask('messages.checkPendingAcks', {}, options)
   }
 
+  /** The number of messages that are still waiting for an acknowledgement. */
   getPendingCount(options: InputOf<'messages.getPendingCount'> = {}): Promise<number> {
     return this.#session.ask('messages.getPendingCount', {}, options)
   }
 
-  /** Cancels what still waits for an answer, all or one sender's; says how many. */
+  /** Cancels messages that are still waiting for an answer, all of them or those of one sender. Returns how many. */
   async clearPendingAcks(
     options: InputOf<'messages.clearPendingAcks'> & AnswerOptions = {},
   ): Promise<number> {
@@ -172,18 +188,18 @@ export class Messages {
       'messages.clearPendingAcks',
       options,
       (asked) => this.#session.ask('messages.clearPendingAcks', {}, asked),
-      // Not more than there were when it began: what is sent meanwhile is not meant.
+      // Stop at the number there was at the start, so that messages sent in the meantime are not cancelled too.
       (done) => sumOf(done, ({ cancelled }) => cancelled) >= pending,
     )
     return sumOf(pieces, ({ cancelled }) => cancelled)
   }
 
-  /** Show a message and its deliveries. */
+  /** A message with its deliveries; null when there is none. */
   get(message: string): Promise<MessageView | null> {
     return this.#session.call('messages.get', { message })
   }
 
-  /** Everything that happened to a message and its deliveries, in order. */
+  /** All events of a message and its deliveries, in order. */
   async timeline(message: string): Promise<EventView[]> {
     const found = await this.get(message)
     if (!found) return []
@@ -196,12 +212,12 @@ export class Messages {
     return pages.flat().sort((left, right) => left.seq - right.seq)
   }
 
-  /** Messages nobody answered on any level. */
+  /** Messages that nobody answered at any escalation level, oldest first. */
   listDeadLetters(options: InputOf<'messages.listDeadLetters'> = {}): Promise<MessagePage> {
     return this.#session.ask('messages.listDeadLetters', {}, options)
   }
 
-  /** Sends a dead letter again, from the first attempt on, to those who did not answer. */
+  /** Sends a dead letter again, from the first attempt, to everybody who did not answer. */
   async redrive(message: string, options: AnswerOptions & { reason?: string } = {}): Promise<MessageView> {
     const view = await this.#session.ask('messages.redrive', { message }, options)
     this.#redelivery.ring()
@@ -209,14 +225,17 @@ export class Messages {
   }
 
   /**
-   * Makes a recipient known that never opens the store itself, or changes its limits. Its adapter and address are changed
-   * by itself alone: FORBIDDEN for others.
+   * Registers a recipient that never opens the store itself, or changes its limits. Only the recipient itself can
+   * change its adapter and address: FORBIDDEN for anybody else.
    */
   register(name: string, options: RegisterOptions = {}): Promise<RecipientView> {
     return this.#session.ask('messages.register', { name }, options)
   }
 
-  /** Gives this process an adapter; from now on it sends what recipients of that adapter are due. */
+  /**
+   * Adds an adapter to this process. From now on, this process sends the messages that are due for recipients of that
+   * adapter.
+   */
   adapter(name: string, adapter: Adapter): void {
     assertName('adapter', name)
     if (name === inboxAdapter) {

@@ -1,15 +1,17 @@
 /**
- * Values checked by any Standard Schema: payloads of a queue, documents. **What is stored is the input, as JSON has it.**
- * The output of a schema may be anything, a Date or a class of the program's; stored, it could not be parsed again.
+ * Checks queue payloads and documents against any Standard Schema. **The input is stored, in its JSON form.** The
+ * output of a schema may be anything, such as a Date or an instance of a class; once stored, it could not be parsed
+ * again.
  */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { JsonFault, jsonCopy, maxDepth, maxPayloadBytes } from '../domain/json.ts'
 import { shown } from '../domain/text.ts'
 import { InvalidError } from '../errors.ts'
 
+/** Any Standard Schema whose output is the payload. */
 export type PayloadSchema<Payload> = StandardSchemaV1<unknown, Payload>
 
-/** What a value is called, and the thing whose schema it must fit. */
+/** What a value is called, and whose schema it must fit. */
 interface PayloadOwner {
   readonly what: 'payload' | 'value'
   readonly noun: 'queue' | 'state'
@@ -25,8 +27,8 @@ export function documentAt(key: string): PayloadOwner {
 }
 
 /**
- * What is to be stored of a value, and what will be read of it. The schema is asked about that which is stored, so what
- * it accepts here it can parse later. INVALID names the first fault.
+ * What to store of a value, and what reading it will return. The schema checks the stored form, so whatever it accepts
+ * here it can parse later. INVALID names the first issue.
  */
 export async function storable<Value>(
   schema: PayloadSchema<Value> | undefined,
@@ -39,7 +41,7 @@ export async function storable<Value>(
   return { input, output: await parsed(schema, input, owner) }
 }
 
-/** What the schema makes of a stored value, or INVALID naming the first fault. */
+/** The schema's output for a stored value. INVALID names the first issue. */
 export async function parsed<Value>(
   schema: PayloadSchema<Value> | undefined,
   stored: unknown,

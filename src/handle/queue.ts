@@ -1,4 +1,4 @@
-/** `hf.queue(name)`: a thin view on the operations of one queue. */
+/** `hf.queue(name)`: the operations of one queue as methods. */
 import { failureFacts, failureOf } from '../domain/failure.ts'
 import { processingLockName } from '../domain/queue.ts'
 import type { QueuePosition } from '../domain/queue-position.ts'
@@ -36,12 +36,15 @@ import {
 import { waitForWork, waitIsOver } from '../runtime/waiting/claim-wait.ts'
 import { type PayloadSchema, parsed, payloadOf, storable } from './payload.ts'
 
-/** An item with its payload typed. */
+/** An item with a typed payload. */
 export interface QueueItem<Payload> extends Omit<ItemView, 'payload'> {
   readonly payload: Payload
 }
 
-/** How the waits between retries grow. Each wait lies between half a step and the whole step; what is left out keeps its default. */
+/**
+ * How the waits between retries grow. Each wait is a random time between half a step and the whole step. Fields you
+ * leave out keep their defaults.
+ */
 export interface BackoffOptions {
   /** The first step, ms; default 1000. */
   readonly baseMs?: number
@@ -51,6 +54,7 @@ export interface BackoffOptions {
   readonly maxMs?: number
 }
 
+/** How a queue is set up. Settings take effect when the queue is first used, or with `define()`. */
 export interface QueueOptions<Payload> {
   /** job (default), merge, task, or one you defined. */
   readonly workflow?: string | Workflow
@@ -70,16 +74,19 @@ export interface QueueOptions<Payload> {
   readonly schema?: PayloadSchema<Payload>
 }
 
+/** Options of every change: who makes it, and under which idempotency key. */
 export interface MutationOptions {
   /** Who acts; default is this handle's own agent. */
   readonly agent?: string
   /** Asked again under the same key within 24 h (`retention.answersMs`), a change is answered and not made twice. */
   readonly idempotencyKey?: string
 }
+/** Options of a change that only the holder may make. */
 export interface TokenOptions extends MutationOptions {
   /** Token of the lease; may be omitted where it is remembered. */
   readonly token?: number
 }
+/** How an item is claimed. */
 export interface ClaimOptions extends TokenOptions {
   /** Length of the lease in ms. */
   readonly leaseMs?: number
@@ -89,23 +96,25 @@ export interface ClaimOptions extends TokenOptions {
   readonly instance?: string
 }
 /**
- * A claim for this handle's own agent: the handle renews it, so there is always a lease to hold on to. (Not where the
- * store was opened with `background: false`, which renews nothing: there `lease` is null all the same.)
+ * A claim for this handle's own agent. The handle renews it, so `lease` is set. Exception: a handle opened with
+ * `background: false` renews nothing, and its `lease` is null all the same.
  */
 export interface OwnClaimOptions extends ClaimOptions {
   readonly agent?: never
   readonly renew?: true
   readonly instance?: never
 }
-/** The same options, for this handle's own agent. */
+/** The same options, restricted to this handle's own agent. */
 export type Own<Options> = Omit<Options, keyof OwnAgent> & OwnAgent
 type OwnAgent = Pick<OwnClaimOptions, 'agent' | 'renew' | 'instance'>
+/** How long a claim waits for work, and what ends the wait. */
 export interface WaitOptions {
   /** Waits for up to so long until there is something; default 0: answers at once. */
   readonly waitMs?: number
   /** Ends the wait; the promise then rejects with its reason. One that has fired already claims nothing. */
   readonly signal?: AbortSignal
 }
+/** How and when a new item is to run. */
 export interface AddOptions extends MutationOptions {
   /** 0 (first) to 10 (last); default 5. */
   readonly priority?: number
@@ -126,6 +135,7 @@ export interface AddOptions extends MutationOptions {
   /** Data of the workflow itself. */
   readonly data?: Record<string, unknown>
 }
+/** A change to be merged. */
 export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key' | 'parent' | 'runAt'> {
   /** Id or key of the item this one is stacked on. Null: none. */
   readonly parent?: string | null
@@ -138,18 +148,21 @@ export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key' | 'parent
   /** Any JSON value. */
   readonly payload?: Payload
 }
+/** How a failure is handled. */
 export interface FailOptions extends TokenOptions {
   /** Whether a retry may help; default that of the workflow. */
   readonly retryable?: boolean
   /** How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min). Default: that of the queue. */
   readonly backoff?: BackoffOptions
 }
+/** Options of an operator's change to an item. */
 export interface OperatorOptions extends MutationOptions {
   /** Why; kept in the audit. */
   readonly reason?: string
   /** Refuse unless the item is at this version. */
   readonly expectedVersion?: number
 }
+/** Which items to list, and how many per page. */
 export interface ListOptions {
   /** Only these states. */
   readonly states?: readonly string[]
@@ -163,7 +176,7 @@ export interface ListOptions {
   readonly after?: string
 }
 
-/** What a claim led to. `Held` is the lease, or null where nobody renews it. */
+/** The outcome of a claim. `Held` is the type of its lease: null when nobody renews it. */
 export type Claim<Payload, Held extends Lease | null = Lease | null> =
   | {
       readonly outcome: 'claimed'
@@ -172,17 +185,19 @@ export type Claim<Payload, Held extends Lease | null = Lease | null> =
       readonly lock?: LockView
     }
   | Exclude<ClaimOutcome, { outcome: 'claimed' }>
+/** The outcome of claiming several items at once. */
 export type ManyClaims<Payload, Held extends Lease | null = Lease | null> =
   | {
       readonly outcome: 'claimed'
       readonly items: { readonly item: QueueItem<Payload>; readonly lease: Held }[]
     }
   | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
+/** The outcome of acquiring a processing lock. */
 export type ProcessingLock<Held extends Lease | null = Lease | null> =
   | { readonly outcome: 'acquired'; readonly lock: LockView; readonly lease: Held }
   | Exclude<AcquireOutcome, { outcome: 'acquired' }>
 
-/** A claim, but for the round it is asked in. */
+/** A claim without the round it belongs to. */
 interface ClaimRequest<Name extends ItemClaim> {
   readonly operation: Name
   readonly options: ClaimOptions
@@ -192,7 +207,7 @@ interface ClaimRequest<Name extends ItemClaim> {
 
 type ItemClaim = 'queue.next' | 'queue.nextWithLock' | 'queue.claimMany'
 
-/** Operations on one queue; a handle says which. */
+/** Operations that take a queue; the handle fills in its name. */
 type QueueOperation = {
   [Name in OperationName]: { readonly queue: string } extends Pick<
     InputOf<Name>,
@@ -202,18 +217,18 @@ type QueueOperation = {
     : never
 }[OperationName]
 
-/** What a method on a queue can be asked for, but for what it names itself. */
+/** Options of a method on a queue, minus the fields that the method passes itself. */
 type OptionsHere<Name extends QueueOperation, Named extends PropertyKey = never> = OptionsOf<
   Name,
   Named | 'queue'
 >
 
-/** Writes to an item that answer it. */
+/** Writes that return the item they changed. */
 type ItemWrite = {
   [Name in QueueOperation]: ResultOf<Name> extends ItemView ? Name : never
 }[QueueOperation]
 
-/** The same answer with its payloads typed. */
+/** The same answer with typed payloads. */
 type Typed<Answer, Payload> = Answer extends ItemView
   ? Omit<Answer, 'payload'> & { readonly payload: Payload }
   : Answer extends { item: ItemView }
@@ -222,7 +237,7 @@ type Typed<Answer, Payload> = Answer extends ItemView
       ? Omit<Answer, 'items'> & { items: QueueItem<Payload>[] }
       : Answer
 
-/** An item as a request names it, and as its grant is known here. */
+/** An item as the request refers to it (`sent`), and as its grant is remembered here (`id`). */
 interface Named {
   readonly sent: string
   readonly id: string
@@ -232,9 +247,13 @@ interface Named {
 type Failure = Error | string | { message: string; code?: string | undefined; stack?: string | undefined }
 
 const eventPage = 1000
-/** A claim repeated under its idempotency key that had met an item which does not fit: the next one is asked for. */
+/**
+ * A claim repeated under its idempotency key turned out to have met an item that does not fit the schema. The caller
+ * claims the next one.
+ */
 const passedOver = Symbol()
 
+/** One queue of the store. A queue is created on first use; nothing is read or written before that. */
 export class Queue<Payload = unknown> {
   readonly name: string
   readonly #session: Session
@@ -251,7 +270,7 @@ export class Queue<Payload = unknown> {
     this.#hasSettings = Object.values(settings).some((value) => value !== undefined)
   }
 
-  /** Makes the queue with its workflow and limits now, instead of at the first use. */
+  /** Creates the queue now, with its workflow and limits, instead of on first use. */
   async define(): Promise<QueueView> {
     const { schema, workflow, ...limits } = this.#options
     if (typeof workflow === 'object') await this.#session.call('workflow.define', { workflow })
@@ -259,17 +278,17 @@ export class Queue<Payload = unknown> {
     return this.#session.ask('queue.define', { workflow: named, queue: this.name }, limits)
   }
 
-  /** Adds an item. DUPLICATE while its key or dedupe key belongs to an open item. */
+  /** Adds an item and returns it with its position. DUPLICATE while its key or dedupe key belongs to an open item. */
   async add(
     payload: Payload,
     options: AddOptions = {},
   ): Promise<{ item: QueueItem<Payload> } & QueuePosition> {
     const asked = withWallTime(optionsOf('queue.add', options))
-    // Awaited here, or the stack of a refusal would not name the caller.
+    // Awaited here so that the stack trace of a refusal includes the caller.
     return await this.#write('queue.add', { payload: await this.#storable(payload) }, asked)
   }
 
-  /** Adds up to 1,000 plain items at once, all or none. */
+  /** Adds up to 1,000 plain items in one transaction, all or none. */
   async addMany(
     items: readonly {
       payload: Payload
@@ -280,7 +299,7 @@ export class Queue<Payload = unknown> {
     }[],
     options: MutationOptions = {},
   ): Promise<{ ids: string[] }> {
-    // What is no list is refused by the schema, in its words.
+    // The operation's schema refuses anything but a list, in its own words.
     if (!Array.isArray(items)) return this.#write('queue.addMany', { items: items as never }, options)
     const checked = await Promise.all(
       items.map(async (each) =>
@@ -293,9 +312,10 @@ export class Queue<Payload = unknown> {
   }
 
   /**
-   * Submits a change under its workspace: new, updated (open) or resubmitted (finished). An open one takes over what is
-   * given, `data` fact by fact; the same again changes nothing. While somebody holds it, its head, priority and
-   * `maxAttempts` can change; anything else that differs is refused as HELD.
+   * Submits a change under the key of its workspace: adds it (`new`), updates the open one (`updated`) or reopens a
+   * finished one (`resubmitted`). An update sets the fields you give and merges `data` field by field; submitting the
+   * same again changes nothing. While somebody holds the change, only its head, priority and `maxAttempts` can be
+   * updated; HELD if anything else differs.
    */
   async submit(
     key: string,
@@ -306,7 +326,7 @@ export class Queue<Payload = unknown> {
     return await this.#write('queue.submit', { key, payload }, asked)
   }
 
-  /** Without a payload it is null, which has to fit too; but an open change keeps the one it has. */
+  /** A missing payload is stored as null, which has to fit the schema too. An open change keeps the payload it has. */
   async #submitted(key: string, { payload }: Pick<SubmitOptions<Payload>, 'payload'>): Promise<unknown> {
     if (payload !== undefined) return this.#storable(payload)
     if (!this.#options.schema) return undefined
@@ -316,26 +336,29 @@ export class Queue<Payload = unknown> {
     return undefined
   }
 
-  /** The item that would be claimed next. */
+  /** The item that would be claimed next, or null. Claims nothing. */
   peek(): Promise<QueueItem<Payload> | null> {
     return this.#read('queue.peek', {}, {})
   }
 
   /**
-   * Claims one item. Through this handle's own agent the lease is renewed until it is finished or released. With
-   * `waitMs` it waits while there is nothing to claim, the processing lock is held, or the queue is paused.
+   * Claims one item. For this handle's own agent, the lease is renewed until the item is finished or released. With
+   * `waitMs`, waits while there is nothing to claim, the processing lock is held, or the queue is paused.
    */
   next(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Payload, Lease>>
+  /** The same with a manual lease: `lease` is null when nobody renews it. */
   next(options: ClaimOptions & WaitOptions): Promise<Claim<Payload>>
   next(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
     return orReject(() => this.#claimWaiting('queue.next', 1, optionsOf('queue.next', options)))
   }
 
   /**
-   * Takes the processing lock and the next item together; called again by the holder, its unfinished item. On a queue
-   * without `slots` the lock keeps out only those who ask for it this way: `next()`, `claimMany()` and workers go past it.
+   * Acquires the processing lock and claims the next item in one step. Called again by the holder, returns its
+   * unfinished item. On a queue without `slots`, the lock keeps out only other callers of this method: `next()`,
+   * `claimMany()` and workers ignore it.
    */
   nextWithLock(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Payload, Lease>>
+  /** The same with a manual lease: `lease` is null when nobody renews it. */
   nextWithLock(options: ClaimOptions & WaitOptions): Promise<Claim<Payload>>
   nextWithLock(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
     return orReject(() =>
@@ -371,7 +394,7 @@ export class Queue<Payload = unknown> {
     }
   }
 
-  /** `taken` gets what is new with the claim: its holder may be granted again what it has already. */
+  /** Adds to `taken` only what this claim newly acquired: a holder may be granted again what it already has. */
   async #claim(
     operation: 'queue.next' | 'queue.nextWithLock',
     options: ClaimOptions,
@@ -400,19 +423,19 @@ export class Queue<Payload = unknown> {
           const { item } = checked
           return { outcome: 'claimed', item, lease, ...(answer.lock ? { lock: answer.lock } : {}) }
         }
-        // Still under the lock, it would be the answer to every other round.
+        // As long as we hold the lock, every further round would return this same item.
         if (answer.lock && !checked.hasFailed) {
           if (newLocks.length === 0) throw checked.error
           await this.#giveBackLocks(newLocks.splice(0), options)
         }
       }
     } finally {
-      // Locks taken for items that did not fit the schema are not kept for nothing.
+      // Do not keep a lock that was acquired for an item that does not fit the schema.
       if (newLocks.length > 0) await this.#giveBackLocks(newLocks, options)
     }
   }
 
-  /** Each round is a request of its own; one that is repeated may have met an item that did not fit. */
+  /** Each round is its own request under its own key. A repeated one may have met an item that did not fit. */
   async #claimRound<Name extends ItemClaim>(
     { operation, options, named, patienceMs }: ClaimRequest<Name>,
     round: number,
@@ -427,7 +450,7 @@ export class Queue<Payload = unknown> {
     }
   }
 
-  /** Whether a claim could not be repeated because nothing it had claimed then did fit. */
+  /** Whether a claim could not be repeated because none of the items it had claimed fitted the schema. */
   async #isOfUnfit(error: unknown): Promise<boolean> {
     if (!this.#options.schema || !isHoldfastError(error) || error.code !== 'LEASE_LOST') return false
     const { lost = [] } = error.facts as { lost?: readonly LeaseRef[] }
@@ -437,7 +460,7 @@ export class Queue<Payload = unknown> {
     return true
   }
 
-  /** Found unfit when it was claimed, and failed under that very grant. */
+  /** Whether an item was found unfit when it was claimed and then failed under that same grant. */
   async #wasUnfit({ id, token }: LeaseRef): Promise<boolean> {
     const item = await this.get(id)
     if (item?.outcome !== 'failed' || item.token !== token) return false
@@ -447,7 +470,7 @@ export class Queue<Payload = unknown> {
     )
   }
 
-  /** A lock that cannot be given back is renewed no longer. */
+  /** Stops renewing a lock that cannot be given back. */
   async #giveBackLocks(locks: readonly LeaseRef[], { agent }: CallOptions): Promise<void> {
     const by = given({ agent }) as { agent?: string }
     for (const { token } of locks) {
@@ -460,7 +483,7 @@ export class Queue<Payload = unknown> {
     }
   }
 
-  /** The processing lock; and with it the item that its holder has not finished. */
+  /** Whether the claim may return this lease: the processing lock or, with `nextWithLock`, an unfinished item. */
   #isClaimedBy(operation: string, { kind, id }: LeaseRef): boolean {
     return kind === 'item' ? operation === 'queue.nextWithLock' : lockNameOf(id) === this.#lockName
   }
@@ -475,17 +498,18 @@ export class Queue<Payload = unknown> {
   }
 
   /**
-   * Claims up to `limit` items, each under a lease of its own. Repeated under its idempotency key, it answers with those
-   * that are still held; LEASE_LOST when none is.
+   * Claims up to `limit` items, each under its own lease. Repeated under its idempotency key, returns those that are
+   * still held; LEASE_LOST when none is.
    */
   claimMany(limit: number, options?: Omit<OwnClaimOptions, 'token'>): Promise<ManyClaims<Payload, Lease>>
+  /** The same with manual leases: `lease` is null when nobody renews it. */
   claimMany(limit: number, options: Omit<ClaimOptions, 'token'>): Promise<ManyClaims<Payload>>
   async claimMany(limit: number, options: Omit<ClaimOptions, 'token'> = {}): Promise<ManyClaims<Payload>> {
     optionsOf('queue.claimMany', options)
     return this.#session.withRoom(limit, options, () => this.#claimMany(limit, options))
   }
 
-  /** Where nothing that was claimed fits, the next ones are asked for. */
+  /** Claims the next items when none of the claimed ones fits the schema. */
   async #claimMany(limit: number, options: ClaimOptions): Promise<ManyClaims<Payload>> {
     const request = { operation: 'queue.claimMany', options, named: { limit } } as const
     for (let round = 0; ; round++) {
@@ -525,7 +549,7 @@ export class Queue<Payload = unknown> {
     return this.#session.granted(this.#lockName, ref, options) ?? null
   }
 
-  /** What no longer fits the queue's schema fails for good, instead of reaching a handler. */
+  /** Fails an item for good when its payload no longer fits the queue's schema, so that it never reaches a handler. */
   async #checkedItem(
     item: ItemView,
     options: CallOptions,
@@ -538,7 +562,9 @@ export class Queue<Payload = unknown> {
     }
   }
 
-  /** One that cannot be failed is left to lapse: its trouble must not cost the caller what was claimed with it. */
+  /**
+   * Lets the item lapse if it cannot be failed: its trouble must not cost the caller the other items of the same claim.
+   */
   async #failUnfit(item: ItemView, error: unknown, options: CallOptions): Promise<boolean> {
     const { id, token } = item
     const failure = failureOf(error)
@@ -547,7 +573,7 @@ export class Queue<Payload = unknown> {
       await this.fail(id, failure, { ...given({ agent: options.agent }), token, retryable: false })
       return true
     } catch (refusal) {
-      // What was not answered is asked again.
+      // A request without an answer is retried, so its lease must be kept until then.
       const isAsked = this.#session.endings.countOf({ kind: 'item', id, token }) > 0
       if (!isAsked) this.#session.ended('item', id, token, options)
       this.#session.logger.warn({ queue: this.name, error: String(refusal) }, 'worker.failed')
@@ -555,12 +581,12 @@ export class Queue<Payload = unknown> {
     }
   }
 
-  /** Renews a lease by hand: it runs for its whole length from now. LEASE_LOST once it is another's. */
+  /** Renews a lease by hand, for its full length from now. LEASE_LOST once somebody else has the item. */
   renew(ref: string, options: TokenOptions & { leaseMs?: number } = {}): Promise<QueueItem<Payload>> {
     return this.#guarded('queue.renew', ref, {}, options)
   }
 
-  /** Records progress (any JSON): shows the work is sound, so its crash count starts again at 0. */
+  /** Records progress (any JSON). Progress shows that the work is sound, so it resets the item's crash count to 0. */
   progress(
     ref: string,
     progress: unknown,
@@ -569,7 +595,7 @@ export class Queue<Payload = unknown> {
     return this.#guarded('queue.progress', ref, { progress }, options)
   }
 
-  /** Moves along the workflow. ILLEGAL_MOVE names both states. */
+  /** Moves an item to another state of its workflow. ILLEGAL_MOVE names both states. */
   move(
     ref: string,
     to: string,
@@ -578,7 +604,7 @@ export class Queue<Payload = unknown> {
     return this.#guarded('queue.move', ref, { to }, options)
   }
 
-  /** Finishes an item well. LEASE_LOST when it is no longer yours; repeating it is harmless. */
+  /** Completes an item. LEASE_LOST when it is no longer yours. Repeating it is harmless. */
   complete(
     ref: string,
     options: TokenOptions & { result?: unknown; expectedVersion?: number } = {},
@@ -586,12 +612,15 @@ export class Queue<Payload = unknown> {
     return this.#complete('queue.complete', ref, {}, options)
   }
 
-  /** Reports a handled failure; tried again with growing delays while attempts are left. */
+  /**
+   * Reports a handled failure. The item is retried, with growing waits, while attempts are left; then it fails for
+   * good.
+   */
   fail(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
     return this.#finish('queue.fail', ref, { error: reported(error) }, options)
   }
 
-  /** Gives an item back unfinished. False, and nothing changed, when it was no longer yours. */
+  /** Gives an item back unfinished. False, with nothing changed, when it was no longer yours. */
   async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
     optionsOf('queue.release', options)
     const { sent, id, token } = this.#granted(ref, options) ?? (await this.#found(ref, options))
@@ -599,51 +628,62 @@ export class Queue<Payload = unknown> {
     return await this.#session.endGrant(request, { kind: 'item', name: id, token }, leftByRelease)
   }
 
+  /** An item by id or key; null when there is none. */
   get(ref: string): Promise<QueueItem<Payload> | null> {
     return this.#read('queue.get', { ref }, {})
   }
 
+  /** Items in claim order, one page at a time. Pass `next` as `after` to get the next page. */
   list(options: ListOptions = {}): Promise<{ items: QueueItem<Payload>[]; next: string | null }> {
     return this.#read('queue.list', {}, options)
   }
 
-  /** 1-based place among what can be claimed; null when it is not in line. */
+  /** Position of an item among those that can be claimed, counting from 1; null when it cannot be claimed. */
   position(ref: string): Promise<number | null> {
     return this.#read('queue.position', { ref }, {})
   }
 
   /**
-   * How many items are in which state, counted exactly; of a queue that nobody has used, none. Takes longer the more there
-   * are, about 0.4 s for a million: `fleet.status()` counts up to 10,000 and costs the same however long the queue is.
+   * The exact number of items in each state; none for a queue that nobody has used. The cost grows with the number of
+   * items, about 0.4 s for a million. `fleet.status()` counts only up to 10,000 and costs the same however long the
+   * queue is.
    */
   stats(): Promise<QueueStats> {
     return this.#read('queue.stats', {}, {})
   }
 
+  /** Retries a failed item. DUPLICATE when another open item has taken its key or dedupe key. */
   retry(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
     return this.#write('queue.retry', { ref }, options)
   }
 
+  /** Cancels an item. A holder loses it, together with the processing lock it was claimed under. */
   cancel(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
     return this.#write('queue.cancel', { ref }, options)
   }
 
+  /** Changes the priority of an item. Lower numbers come first. */
   setPriority(ref: string, priority: number, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
     return this.#write('queue.setPriority', { ref, priority }, options)
   }
 
+  /** Releases an item from quarantine and resets its crash count. */
   releaseFromQuarantine(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
     return this.#write('queue.releaseFromQuarantine', { ref }, options)
   }
 
-  /** Removes an item; its events stay. False when there is none. */
+  /**
+   * Removes an item; its events stay. False when there is none. Refused while other items wait for it. HELD while
+   * somebody holds it, unless forced.
+   */
   remove(ref: string, options: OperatorOptions & { force?: boolean } = {}): Promise<boolean> {
     return this.#write('queue.remove', { ref }, options)
   }
 
   /**
-   * Removes finished items older than an age; 0 = all finished. Where the wall clock and the lease clock disagree, ages
-   * count by the earlier one, so a date that has just jumped ahead removes nothing.
+   * Removes items that finished longer ago than `maxAgeMs` (0 = all finished ones) and returns how many. When the wall
+   * clock and the lease clock disagree, the one that yields the smaller age counts, so a date that has just jumped
+   * ahead removes nothing.
    */
   async cleanup(options: Omit<InputOf<'queue.cleanup'>, 'queue'> & MutationOptions): Promise<number> {
     const pieces = await askInPieces('queue.cleanup', options, (asked) =>
@@ -652,16 +692,22 @@ export class Queue<Payload = unknown> {
     return sumOf(pieces, ({ removed }) => removed)
   }
 
-  /** Stops new claims; what is held goes on. False when it was paused already. */
+  /** Stops new claims; held items carry on. False when the queue was already paused. */
   async pause(options: MutationOptions & { reason?: string } = {}): Promise<boolean> {
     return (await this.#write('queue.pause', {}, options)).changed
   }
 
+  /** Allows claims again. False when the queue was not paused. */
   async resume(options: MutationOptions = {}): Promise<boolean> {
     return (await this.#write('queue.resume', {}, options)).changed
   }
 
+  /**
+   * Acquires the processing lock of the queue, or says who holds it. A lock you already hold is renewed; a lapsed one
+   * is taken over.
+   */
   acquireProcessingLock(options?: OwnClaimOptions & { reason?: string }): Promise<ProcessingLock<Lease>>
+  /** The same with a manual lease: `lease` is null when nobody renews it. */
   acquireProcessingLock(options: ClaimOptions & { reason?: string }): Promise<ProcessingLock>
   async acquireProcessingLock(options: ClaimOptions & { reason?: string } = {}): Promise<ProcessingLock> {
     optionsOf('queue.acquireProcessingLock', options)
@@ -681,7 +727,7 @@ export class Queue<Payload = unknown> {
     return { ...answer, lease: this.#grantedLock(answer.lock, requestedAt, options) }
   }
 
-  /** Gives the processing lock back; its item stays claimed. False when it is not yours. */
+  /** Gives the processing lock back; its item stays claimed. False when the lock is not yours. */
   async releaseProcessingLock(options: TokenOptions = {}): Promise<boolean> {
     const token = this.#lockToken(optionsOf('queue.releaseProcessingLock', options))
     const request = requestOf('queue.releaseProcessingLock', { queue: this.name, token }, options)
@@ -689,40 +735,45 @@ export class Queue<Payload = unknown> {
     return await this.#session.endGrant(request, grant, leftByRelease)
   }
 
-  /** The lock, lapsed or not, with `stale`; null when nobody has it. */
+  /** The processing lock, lapsed or not (see `stale`); null when nobody has it. */
   getProcessingLock(): Promise<LockView | null> {
     return this.#read('queue.getProcessingLock', {}, {})
   }
 
-  /** Whether items of this queue are claimed through its processing lock. */
+  /** Whether items of this queue are claimed under its processing lock. */
   async usesProcessingLock(): Promise<boolean> {
     if (this.#hasSettings) await this.#defineOnce()
     const queue = await this.#read('queue.describe', {}, {})
     return queue !== null && queue.slots !== null
   }
 
+  /** Whether somebody has the processing lock and its lease has lapsed. */
   isLockStale(): Promise<boolean> {
     return this.#read('queue.isLockStale', {}, {})
   }
 
-  /** Adds time to the lock and to the item claimed with it. LEASE_LOST once it has lapsed. */
+  /** Extends the lock and the item claimed with it. LEASE_LOST once the lock has lapsed. */
   extendLock(options: TokenOptions & { extraMs: number }): Promise<LockView & { capped: boolean }> {
     return this.#guardedLock('queue.extendLock', options)
   }
 
-  /** Lock and item run for their length from now. */
+  /** Renews the lock and the item claimed with it, both for their full length from now. */
   renewLock(options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
     return this.#guardedLock('queue.renewLock', options)
   }
 
-  /** An operator's tool: takes held items without a sign of life for `thresholdMs`. Returns how many. */
+  /**
+   * For operators: reclaims items that are held and gave no sign of life for `thresholdMs`, up to 1,000 per call, and
+   * lapsed processing locks. Returns the number of items. `force` also takes them from live processes that renew; it
+   * needs a `reason`.
+   */
   async reclaimStale(
     options: { thresholdMs: number; force?: boolean; reason?: string; dryRun?: boolean } & MutationOptions,
   ): Promise<number> {
     return (await this.#write('queue.reclaimStale', {}, options)).entriesReclaimed
   }
 
-  /** Gives back everything lapsed in this queue. Runs by itself before claims and on a timer. */
+  /** Gives back everything in this queue whose lease has lapsed. Also runs by itself, before claims and on a timer. */
   detectAndRecoverStale(options: { dryRun?: boolean } = {}): Promise<RecoveryReport> {
     return orReject(() =>
       this.#session.recover({
@@ -732,11 +783,15 @@ export class Queue<Payload = unknown> {
     )
   }
 
-  /** What a recovery would do now, and what past ones did. Changes nothing. */
+  /** What a recovery would do now, and what past recoveries did. Changes nothing. */
   getRecoveryStats(): Promise<RecoveryStats> {
     return this.#session.recoveryStats({ queue: this.name })
   }
 
+  /**
+   * Records a finished rebase (its head, and the commit it is tested against) and moves the change from rebasing to
+   * testing.
+   */
   updateRebaseMetadata(
     ref: string,
     options: TokenOptions & { headSha: string; testedAgainstSha: string },
@@ -744,18 +799,19 @@ export class Queue<Payload = unknown> {
     return this.#guarded('queue.updateRebaseMetadata', ref, {}, options)
   }
 
-  /** Was it tested against what the target is now? No baseline counts as no. */
+  /** Whether the change was tested against the commit the target is at now. False if it has not been tested at all. */
   isFresh(ref: string, mainSha: string): Promise<boolean> {
     return this.#read('queue.isFresh', { ref, mainSha }, {})
   }
 
+  /** Sends a change back to rebasing because the target has moved to `mainSha`. */
   returnToRebasing(ref: string, mainSha: string, options: TokenOptions = {}): Promise<QueueItem<Payload>> {
     return this.#guarded('queue.returnToRebasing', ref, { mainSha }, options)
   }
 
   /**
-   * Goes from ready_to_merge to merging. With `mainSha`, the commit the target is at, a change that was not tested against
-   * it is refused as ILLEGAL_MOVE; without, nobody checks, and the event says so.
+   * Moves a change from ready_to_merge to merging. With `mainSha`, the commit the target is at now, ILLEGAL_MOVE unless
+   * the change was tested against it. Without it nothing is checked, and the event says so.
    */
   beginMerge(
     ref: string,
@@ -764,15 +820,17 @@ export class Queue<Payload = unknown> {
     return this.#guarded('queue.beginMerge', ref, {}, options)
   }
 
+  /** Records that a change has landed as `mergedSha`, and frees the changes stacked on it. Repeating it is harmless. */
   completeMerge(ref: string, mergedSha: string, options: TokenOptions = {}): Promise<QueueItem<Payload>> {
     return this.#complete('queue.completeMerge', ref, { mergedSha }, options)
   }
 
+  /** Reports a failed merge. The change fails for good unless you mark the failure as retryable. */
   failMerge(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
     return this.#finish('queue.failMerge', ref, { error: reported(error) }, options)
   }
 
-  /** Events of one item, oldest first; only the last `limit` of them when given. */
+  /** Events of one item, oldest first. With `limit`, only the newest ones. */
   async events(ref: string, options: { limit?: number } = {}): Promise<EventView[]> {
     knownOptionsOf('queue.events', options, ['limit'])
     const id = (await this.get(ref))?.id ?? ref
@@ -809,7 +867,7 @@ export class Queue<Payload = unknown> {
     }
   }
 
-  /** A write by the holder: its token found, and the grant forgotten when the item is no longer held. */
+  /** A write by the holder. Fills in its token, and forgets the grant once the item is no longer held. */
   async #guarded<Name extends ItemWrite, Named extends Partial<InputOf<Name>>>(
     operation: Name,
     ref: string,
@@ -828,7 +886,7 @@ export class Queue<Payload = unknown> {
     }
   }
 
-  /** A write by which the holder gives the item up, well or not. */
+  /** A write by which the holder gives up the item, successfully or not. */
   async #finish<Name extends ItemWrite, Named extends Partial<InputOf<Name>>>(
     operation: Name,
     ref: string,
@@ -840,7 +898,7 @@ export class Queue<Payload = unknown> {
     return await this.#end(operation, subject, named, by)
   }
 
-  /** Repeated without a token, it is the grant that was completed here which is meant. */
+  /** Without a token, a repeated completion refers to the grant that was completed through this handle. */
   async #complete<Name extends ItemWrite, Named extends Partial<InputOf<Name>>>(
     operation: Name,
     ref: string,
@@ -855,7 +913,7 @@ export class Queue<Payload = unknown> {
     return item
   }
 
-  /** The queue need not be defined first: there is an item of it that somebody holds. */
+  /** Skips defining the queue: it exists, since somebody holds an item of it. */
   async #end(
     operation: ItemWrite,
     { sent, id, token }: Named,
@@ -868,9 +926,9 @@ export class Queue<Payload = unknown> {
   }
 
   /**
-   * The grant behind a name whose token is known. Nothing is awaited: whoever completes an item and claims the next in one
-   * turn has both in one transaction, in that order. The request names the item as the caller did, so that it is the same
-   * when it is repeated after the grant was forgotten.
+   * The grant of an item whose token is known. Awaits nothing, so that completing an item and claiming the next in the
+   * same tick share a transaction, in that order. The request names the item as the caller did, so it stays the same
+   * request when it is repeated after the grant was forgotten.
    */
   #granted(ref: string, options: TokenOptions): Named | null {
     const token = this.#session.tokenFor('item', ref, options)
@@ -879,7 +937,7 @@ export class Queue<Payload = unknown> {
     return kept && { sent: kept.id, id: kept.id, token: kept.token }
   }
 
-  /** Grants are remembered by id: a key is looked up first. */
+  /** Grants are remembered by id, so a key is looked up first. */
   async #found(ref: string, options: TokenOptions): Promise<Named> {
     const id = (await this.get(ref))?.id ?? ref
     return { sent: id, id, token: this.#session.tokenFor('item', id, options) }
@@ -922,10 +980,10 @@ export class Queue<Payload = unknown> {
     return this.#hasSettings ? this.#defineOnce().then(write) : write()
   }
 
-  /** Before the first write: a queue of another workflow must refuse before anything is added to it. */
+  /** Runs before the first write: a queue with another workflow must refuse before anything is added to it. */
   #defineOnce(): Promise<unknown> {
     this.#defined ??= this.define().catch((error) => {
-      // The next write tries again: what was refused may have been mended, a busy store is busy for a moment.
+      // The next write tries again: the cause of a refusal may have been fixed, and a busy store is busy only briefly.
       this.#defined = null
       throw error
     })
@@ -948,7 +1006,7 @@ function leftBy({ phase }: Pick<ItemView, 'phase'>): LeaseLeft {
   return phase === 'held' ? 'held' : 'ended'
 }
 
-/** How many items are in which state. */
+/** The number of items in each state. */
 export type QueueStats = ResultOf<'queue.stats'>
 
 function withWallTime<Options extends { runAt?: number | Date | null }>(options: Options) {
@@ -956,20 +1014,23 @@ function withWallTime<Options extends { runAt?: number | Date | null }>(options:
   return { ...rest, runAt: runAt instanceof Date ? runAt.getTime() : runAt }
 }
 
-/** In the words of a program, which may be anything; only what a caller wrote itself is refused when it is too long. */
+/**
+ * Turns a failure into storable text. Text thrown by a program is cut to fit; text that the caller wrote itself is
+ * refused when it is too long.
+ */
 function reported(error: Failure): { message: string; code?: string | undefined } {
   if (typeof error === 'string') return { message: fitText(error, error.length) }
-  // What somebody wrote down by hand is refused by the operation, in its words; programs throw errors of every kind.
+  // An object written by hand is refused by the operation, in its words. Programs throw errors of every kind.
   try {
     if (!(error instanceof Error) && typeof (Object(error) as { message?: unknown }).message !== 'string')
       return error
   } catch {
-    // It cannot be read, which is how it is reported.
+    // It cannot be read, and is reported as such.
   }
   return failureOf(error)
 }
 
-/** A mistake here would show only with the first payload. */
+/** Fails early: otherwise the mistake would show only with the first payload. */
 function assertSchema(schema: unknown): void {
   if (schema === undefined || (Object(schema) === schema && '~standard' in (schema as object))) return
   throw new InvalidError({
@@ -980,7 +1041,7 @@ function assertSchema(schema: unknown): void {
 
 const maxWaitMs = 24 * 60 * 60 * 1000
 
-/** A wait is a whole number of ms up to a day, and is many requests. */
+/** A wait is a whole number of ms, up to 24 h, and makes many requests, so it cannot have an idempotency key. */
 export function assertWait(what: string, waitMs: number, idempotencyKey: string | undefined): void {
   if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > maxWaitMs) {
     throw new InvalidError({

@@ -1,4 +1,4 @@
-/** `hf.runs`: how far runs are. Counts are raised under the token of the lock held for the run. */
+/** `hf.runs`: the progress of runs. Counts can be raised only under the token of the lock that is held for the run. */
 
 import type { StopAnswer } from '../operations/run/read.ts'
 import type { RecordedProgress } from '../operations/run/record.ts'
@@ -9,6 +9,7 @@ import type { Session } from '../runtime/session/session.ts'
 import type { LockGrants } from './lock-grants.ts'
 import type { TokenOptions } from './queue.ts'
 
+/** The lock a run is under, and its size. */
 export interface StartOptions extends TokenOptions {
   /** Name of the lock. The one held for this run; default `global`. */
   readonly lock?: string
@@ -16,6 +17,7 @@ export interface StartOptions extends TokenOptions {
   readonly total?: number
 }
 
+/** What to add to the progress of a run. */
 export interface RecordOptions extends TokenOptions {
   /** How many more are done. */
   readonly done?: number
@@ -37,6 +39,7 @@ export interface RecordOptions extends TokenOptions {
 
 export const defaultLock = 'global'
 
+/** Progress of runs. Only the holder of a run's lock can raise its counts. */
 export class Runs {
   readonly #session: Session
   readonly #grants: LockGrants
@@ -46,7 +49,10 @@ export class Runs {
     this.#grants = grants
   }
 
-  /** Begins a run under the lock that was acquired with its name as `run`. ILLEGAL_MOVE when it is known: resume it. */
+  /**
+   * Starts a run under the lock that was acquired with its name as `run`. ILLEGAL_MOVE when the run already exists:
+   * resume it.
+   */
   start(
     run: string,
     options: StartOptions & { cursor?: unknown; completion?: 'processed' | 'successful' } = {},
@@ -54,7 +60,7 @@ export class Runs {
     return this.#underLock('runs.start', run, options)
   }
 
-  /** Goes on with a paused or failed run, under the grant held now. */
+  /** Resumes a paused or failed run, under the lock that is held for it now. */
   resume(run: string, options: StartOptions = {}): Promise<ProgressView> {
     return this.#underLock('runs.resume', run, options)
   }
@@ -71,35 +77,37 @@ export class Runs {
     })
   }
 
-  /** Adds to the counts; LEASE_LOST once the lock is not the caller's. A pause stays a pause. */
+  /** Adds to the counts. LEASE_LOST once the caller no longer holds the lock. A paused run stays paused. */
   async record(run: string, options: RecordOptions): Promise<RecordedProgress> {
     return this.#session.ask('runs.record', { run }, await this.#withToken(run, options))
   }
 
-  /** Stops a run before its next item; anybody may. With a token: only the run of that grant. */
+  /** Pauses a run before its next item. Anybody may. With a token, only if the run is under that grant. */
   pause(run: string, options: TokenOptions & { reason?: string } = {}): Promise<ProgressView> {
     return this.#session.ask('runs.pause', { run }, options)
   }
 
-  /** The runner gives the run up; it can be resumed. */
+  /** Gives up a run, with a reason. It can be resumed. */
   async fail(run: string, options: TokenOptions & { reason: string }): Promise<ProgressView> {
     return this.#session.ask('runs.fail', { run }, await this.#withToken(run, options))
   }
 
-  /** More items arrived for a completed run: it is paused with the new total, where that is known. */
+  /** Reopens a completed run because more items have arrived. It is paused, with the new total if you know it. */
   reopen(run: string, options: Omit<TokenOptions, 'token'> & { total?: number } = {}): Promise<ProgressView> {
     return this.#session.ask('runs.reopen', { run }, options)
   }
 
+  /** The progress of a run; null when there is none. */
   get(run: string): Promise<ProgressView | null> {
     return this.#session.call('runs.get', { run })
   }
 
+  /** Runs by name, one page at a time, optionally of one status. */
   list(options: InputOf<'runs.list'> = {}): Promise<ResultOf<'runs.list'>> {
     return this.#session.ask('runs.list', {}, options)
   }
 
-  /** List the outcome of each item of a run, by key. */
+  /** The outcome of each item of a run, by key. */
   outcomes(
     run: string,
     options: Omit<InputOf<'runs.outcomes'>, 'run'> = {},
@@ -112,7 +120,10 @@ export class Runs {
     return this.#session.call('runs.remaining', { run, keys })
   }
 
-  /** Whether no other item may be begun: lock lost, not running, or nobody can tell (then with the error). */
+  /**
+   * Whether to start no further item: the lock is lost, the run is not running, or the store cannot tell (then with
+   * `error`).
+   */
   async shouldStop(run: string, options: TokenOptions = {}): Promise<StopAnswer & { error?: unknown }> {
     try {
       return await this.#session.ask('runs.shouldStop', { run }, await this.#withToken(run, options))
@@ -121,7 +132,7 @@ export class Runs {
     }
   }
 
-  /** Forgets a run that does not run, and what became of its items. False when there is none. */
+  /** Removes a run that is not running, with its outcomes. False when there is none. */
   async remove(run: string, options: Omit<TokenOptions, 'token'> = {}): Promise<boolean> {
     const pieces = await askInPieces('runs.remove', options, (asked) =>
       this.#session.ask('runs.remove', { run }, asked),
@@ -129,7 +140,7 @@ export class Runs {
     return pieces.at(-1)?.removed === true
   }
 
-  /** Without a token, that of this handle's grant of the run's lock. */
+  /** Fills in the token of this handle's grant of the run's lock, unless the caller passes one. */
   async #withToken<Options extends TokenOptions>(run: string, given: Options) {
     const options = optionsOf('progress', given)
     if (options.token !== undefined) return options

@@ -1,4 +1,4 @@
-/** `hf.state(key)`: a thin view on one versioned document. */
+/** `hf.state(key)`: the operations on one versioned document as methods. */
 import * as z from 'zod'
 import { pause } from '../environment.ts'
 import { type HoldfastError, isHoldfastError, VersionMismatchError } from '../errors.ts'
@@ -16,6 +16,7 @@ export interface StateEntry<Value> extends Omit<StateView, 'value'> {
   readonly value: Value
 }
 
+/** How values of a document are checked. */
 export interface StateOptions<Value> {
   /**
    * Any Standard Schema (zod, valibot, arktype, …). What is saved is the value as JSON has it, once the schema accepts
@@ -24,6 +25,7 @@ export interface StateOptions<Value> {
   readonly schema?: PayloadSchema<Value>
 }
 
+/** Conditions of a change, and who makes it. */
 export interface StateSetOptions {
   /** Refuse unless it is at this version; 0 = new. The refusal is VERSION_MISMATCH. */
   readonly expectedVersion?: number
@@ -33,6 +35,7 @@ export interface StateSetOptions {
   readonly idempotencyKey?: string
 }
 
+/** How often an update is attempted, who makes it, and what stops it. */
 export interface StateUpdateOptions {
   /** Attempts in all, the first included: once this many have failed, VERSION_MISMATCH; default 5. An attempt reads, changes and saves. */
   readonly maxAttempts?: number
@@ -42,6 +45,7 @@ export interface StateUpdateOptions {
   readonly agent?: string
 }
 
+/** Where a watch starts, and what ends it. */
 export interface StateWatchOptions {
   /** The version you know (0 = there was none): begins with the first one that differs. */
   readonly since?: number
@@ -49,7 +53,7 @@ export interface StateWatchOptions {
   readonly signal?: AbortSignal
 }
 
-/** What an update led to. `version` and `value` are those of the document now. */
+/** The outcome of an update. `version` and `value` are those the document has now. */
 export type StateUpdate<Value> =
   | { readonly outcome: 'saved'; readonly value: Value; readonly version: number; readonly attempts: number }
   | {
@@ -80,13 +84,14 @@ const watchOptions = {
   input: z.strictObject({ since: z.int().min(0).optional(), signal: signal.optional() }),
 }
 
-/** As the source counts them: how often it reads, changes and saves in all. */
+/** Counted as in the source documents: every round of reading, changing and saving, including the first. */
 const defaultMaxAttempts = 5
-/** A watcher looks so often even when nothing rings. */
+/** How often a watcher polls when it cannot rely on notifications. */
 const watchPollMs = 500
-/** While rings are known to arrive. */
+/** How often it polls while notifications are known to arrive. */
 const watchHeardMs = 5000
 
+/** One versioned document. */
 export class State<Value = unknown> {
   readonly key: string
   readonly #session: Session
@@ -105,7 +110,7 @@ export class State<Value = unknown> {
     return entry && { ...entry, value: await this.#parsed(entry.value) }
   }
 
-  /** Saves a value, one version up. Without `expectedVersion` it overwrites whatever is there. */
+  /** Saves a value and raises the version by one. Without `expectedVersion`, it overwrites whatever is there. */
   async set(value: Value, options: StateSetOptions = {}): Promise<SavedView> {
     const { input } = await storable(this.#schema, value, documentAt(this.key))
     return this.#save('state.set', options, { value: input })
@@ -122,10 +127,10 @@ export class State<Value = unknown> {
   }
 
   /**
-   * Reads, lets `change` make the new value, and saves it if nobody saved another one meanwhile; else reads again
-   * and tries anew, in all `maxAttempts` times, then VERSION_MISMATCH. `change` may therefore run several times and must have no
-   * side effects: do those after, on the strength of `outcome` and `version`. Returning undefined leaves the
-   * document as it is.
+   * Reads the document, calls `change` for the new value, and saves it if nobody else saved in the meantime. Otherwise
+   * it starts over, up to `maxAttempts` times in all; then VERSION_MISMATCH. `change` may run several times and must
+   * have no side effects: perform those afterwards, based on `outcome` and `version`. If it returns undefined, the
+   * document stays as it is.
    */
   async update(
     change: (value: Value | null, version: number) => Value | undefined | Promise<Value | undefined>,
@@ -161,7 +166,7 @@ export class State<Value = unknown> {
     }
   }
 
-  /** Told, and thrown where it was the last attempt. */
+  /** Logs the conflict, and throws after the last attempt. */
   #conflicted(
     error: HoldfastError,
     { attempt, maxAttempts }: { attempt: number; maxAttempts: number },
@@ -177,19 +182,21 @@ export class State<Value = unknown> {
     )
   }
 
-  /** Removes the document; its history stays, and its versions go on where they were. False when there is none. */
+  /**
+   * Deletes the document. Its history stays, and version numbers continue where they were. False when there is none.
+   */
   delete(options: StateSetOptions = {}): Promise<boolean> {
     return this.#session.ask('state.delete', { key: this.key }, options)
   }
 
-  /** Values it had, newest first, as far back as events are kept; not checked by the schema. */
+  /** Former values, newest first, as far back as events are kept. They are not checked by the schema. */
   history(options: Omit<InputOf<'state.history'>, 'key'> = {}): Promise<StateHistory> {
     return this.#session.ask('state.history', { key: this.key }, options)
   }
 
   /**
-   * What is there now (null when nothing), then what is there after each change. Always arrives at the latest
-   * value; values that were soon replaced may be skipped (`history` has them all). Versions only grow.
+   * Yields the current document (null when there is none), then the document after each change. You always get the
+   * latest value; values that were quickly replaced may be skipped (`history` has them all). Versions only grow.
    */
   watch(options: StateWatchOptions = {}): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
     parseInput(watchOptions, options)
@@ -204,7 +211,7 @@ export class State<Value = unknown> {
     let seen = since
     while (!signal?.aborted && !this.#session.isClosed) {
       const woken = new AbortController()
-      // Before it is read: what is saved in between rings, and the wait below ends at once.
+      // Listen before reading: a save in between then ends the wait below at once.
       const unwake = this.#session.onRing({ kind: 'state', name: this.key }, () => woken.abort())
       const stay = this.#session.onClosing(() => woken.abort())
       try {
@@ -225,7 +232,7 @@ export class State<Value = unknown> {
     }
   }
 
-  /** Cheaper than the value, which may be large and is mostly the same as before. */
+  /** Cheaper than reading the value, which may be large and usually has not changed. */
   #version(): Promise<number> {
     return this.#session.call('state.version', { key: this.key })
   }
@@ -239,8 +246,9 @@ type StateListOptions = InputOf<'state.list'>
 
 /** `hf.state`: one document by its key, or a list of keys. */
 export interface States {
+  /** The document under a key. Reads nothing yet. */
   <Value = unknown>(key: string, options?: StateOptions<Value>): State<Value>
-  /** Keys that begin with a prefix, in order, a page at a time, without their values. */
+  /** Keys that begin with a prefix, in order, one page at a time, without their values. */
   list(options?: StateListOptions): Promise<StatePage>
 }
 

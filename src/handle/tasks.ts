@@ -1,4 +1,4 @@
-/** `hf.tasks`: a thin view on the operations of tasks. */
+/** `hf.tasks`: the operations on tasks as methods. */
 import * as z from 'zod'
 import { maxLeaseMs } from '../domain/lease.ts'
 import { conflictWaitMs } from '../domain/state.ts'
@@ -33,7 +33,7 @@ import {
 /** A task as callers see it. */
 export type Task = TaskView
 
-/** What a task says. */
+/** The contents of a task. */
 interface TaskFields {
   /** What is to be done. */
   readonly body?: string
@@ -52,12 +52,12 @@ interface TaskFields {
   /** Tasks that must be done first. */
   readonly dependsOn?: readonly string[]
 }
-/** A new task; `key` is a name of your own for it, unique while it is open. */
+/** A new task. `key` is your own name for it, unique while the task is open. */
 export interface AddTaskOptions extends TaskFields, MutationOptions {
   /** Your own name for it, such as T-12; unique while it is open. */
   readonly key?: string
 }
-/** What changes; whatever is left out stays. */
+/** What to change; fields you leave out stay as they are. */
 export interface TaskChanges extends TaskFields {
   /** A one-line title. */
   readonly title?: string
@@ -68,7 +68,7 @@ export interface TaskChanges extends TaskFields {
   /** Kept with the task, even when its holder is lost. */
   readonly note?: string
 }
-/** A change, and under which conditions it is made. */
+/** A change, and the conditions under which it is made. */
 export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
   /** Refuse unless the item is at this version. */
   readonly expectedVersion?: number
@@ -77,7 +77,7 @@ export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
   /** Why; kept in the audit. */
   readonly reason?: string
 }
-/** How a task is dropped, and why. */
+/** How a task is removed, and why. */
 export interface RemoveTaskOptions extends MutationOptions {
   /** Why; kept in the audit. */
   readonly reason: string
@@ -88,7 +88,10 @@ export interface RemoveTaskOptions extends MutationOptions {
   /** Refuse unless the item is at this version. */
   readonly expectedVersion?: number
 }
-/** Which tasks are meant: with all of these labels, of this owner and host (null = of none), at least this urgent. */
+/**
+ * Which tasks are meant: those with all of these labels, this owner and this host (null = none), and at least this
+ * urgent.
+ */
 export interface TaskFilter {
   /** Only tasks with all of these labels. */
   readonly labels?: readonly string[]
@@ -101,7 +104,7 @@ export interface TaskFilter {
   /** At least this urgent: lower numbers come first. */
   readonly maxPriority?: number
 }
-/** Which tasks are listed, and how many. */
+/** Which tasks to list, and how many per page. */
 export interface ListTasksOptions extends TaskFilter {
   /** Only these. */
   readonly status?: TaskStatus | readonly TaskStatus[]
@@ -112,14 +115,17 @@ export interface ListTasksOptions extends TaskFilter {
   /** `next` of the previous page. */
   readonly after?: string
 }
-/** How a task is claimed; `fromReview` also takes it back out of review, `force` also from the one it is offered to. */
+/**
+ * How a task is claimed. `fromReview` also takes it back out of review, `force` also takes it from the agent it is
+ * offered to.
+ */
 export interface ClaimTaskOptions extends ClaimOptions {
   /** Also take it back out of review. */
   readonly fromReview?: boolean
   /** Take it even if it is offered to another agent. For operators. */
   readonly force?: boolean
 }
-/** Which task is wanted, and how many this agent and this host may hold. */
+/** Which task to claim, and how many this agent and this host may hold. */
 export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'> {
   /** Include tasks that belong on other machines. */
   readonly anyHost?: boolean
@@ -132,11 +138,11 @@ export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'
 type Held<Outcome, Kept> = Outcome extends { outcome: 'claimed' }
   ? Outcome & { readonly lease: Kept }
   : Outcome
-/** What a claim by name led to. */
+/** The outcome of claiming a task by name. */
 export type TaskClaim<Kept extends Lease | null = Lease | null> = Held<TaskClaimOutcome, Kept>
-/** What a claim of the next task led to. */
+/** The outcome of claiming the next task. */
 export type NextTask<Kept extends Lease | null = Lease | null> = Held<NextTaskOutcome, Kept>
-/** What a claim of several led to: all of them, or none and why. */
+/** The outcome of claiming several tasks: all of them, or none with the reasons. */
 export type BatchClaim<Kept extends Lease | null = Lease | null> =
   | { readonly outcome: 'claimed'; readonly tasks: { readonly task: Task; readonly lease: Kept }[] }
   | Exclude<BatchClaimOutcome, { outcome: 'claimed' }>
@@ -160,6 +166,7 @@ const retryOptions = {
   }),
 }
 
+/** Tasks: shared work that agents claim under leases. */
 export class Tasks {
   readonly #session: Session
 
@@ -167,39 +174,41 @@ export class Tasks {
     this.#session = session
   }
 
-  /** Adds a task. DUPLICATE while its key belongs to an open one. */
+  /** Adds a task. DUPLICATE while its key belongs to an open task. */
   addTask(title: string, options: AddTaskOptions = {}): Promise<Task> {
     return this.#session.ask('tasks.addTask', { title }, options)
   }
 
+  /** A task by id or key; null when there is none. */
   getTask(ref: string): Promise<Task | null> {
     return this.#session.call('tasks.getTask', { ref })
   }
 
+  /** Tasks in claim order, then finished ones, one page at a time. Pass `next` as `after` to get the next page. */
   listTasks(options: ListTasksOptions = {}): Promise<{ tasks: Task[]; next: string | null }> {
     return this.#session.ask('tasks.listTasks', {}, options)
   }
 
   /**
-   * Changes a task. VERSION_MISMATCH when it is no longer at `expectedVersion`; HELD while another holds it, unless
-   * forced with a reason. Without `expectedVersion` the change is unconditional.
+   * Changes a task. VERSION_MISMATCH when it is no longer at `expectedVersion`; without `expectedVersion`, the change
+   * is unconditional. HELD while another agent holds the task, unless you force it and give a reason.
    */
   updateTask(ref: string, changes: UpdateTaskOptions): Promise<Task> {
     return this.#guarded('tasks.updateTask', ref, changes)
   }
 
   /**
-   * Drops a task that nobody needs any more; its events stay. False when there is none. HELD while somebody works on
-   * it, unless forced; ILLEGAL_MOVE while others wait for it, unless they are released.
+   * Removes a task that nobody needs any more; its events stay. False when there is none. HELD while somebody works on
+   * it, unless forced. ILLEGAL_MOVE while other tasks depend on it, unless you release them.
    */
   removeTask(ref: string, options: RemoveTaskOptions): Promise<boolean> {
     return this.#session.ask('tasks.removeTask', { ref }, options)
   }
 
   /**
-   * Reads, lets `change` say what to change, writes; after a conflict again. `maxAttempts` (5) counts attempts in all,
-   * the first included; then VERSION_MISMATCH. `change` may run several times, so it must have no effects of its own.
-   * Null from it leaves the task as it is.
+   * Reads the task, calls `change` for the changes, and saves them; after a conflict, starts over. `maxAttempts`
+   * (default 5) includes the first attempt; after the last, VERSION_MISMATCH. `change` may run several times, so it
+   * must have no side effects. If it returns null, the task stays as it is.
    */
   async updateWithRetry(
     ref: string,
@@ -223,7 +232,7 @@ export class Tasks {
     }
   }
 
-  /** Whether the task changed since the version you read. */
+  /** Whether the task has changed since the version you read. */
   checkUpdateConflict(
     ref: string,
     expectedVersion: number,
@@ -232,10 +241,11 @@ export class Tasks {
   }
 
   /**
-   * Claims a task by id or key. Through this handle's own agent the lease is renewed until the task is finished or
-   * released; for another agent it is a manual one of 30 min.
+   * Claims a task by id or key. For this handle's own agent, the lease is renewed until the task is finished or
+   * released. For another agent, it is a manual lease of 30 min.
    */
   claimTaskForAgent(ref: string, options?: Own<ClaimTaskOptions>): Promise<TaskClaim<Lease>>
+  /** The same with a manual lease: `lease` is null when nobody renews it. */
   claimTaskForAgent(ref: string, options: ClaimTaskOptions): Promise<TaskClaim>
   claimTaskForAgent(ref: string, options: ClaimTaskOptions = {}): Promise<TaskClaim> {
     const asked = () => optionsOf('tasks.claimTaskForAgent', options)
@@ -252,11 +262,12 @@ export class Tasks {
   }
 
   /**
-   * Claims the next task that fits: priority, then age; only where every dependency is done. A task that belongs on
-   * another machine is passed over, unless you name that `host` or say `anyHost`. With `waitMs` it waits while there is
-   * none, tasks are paused, or as many are held as allowed.
+   * Claims the next task that fits, by priority and then by age. Every dependency must be done. Tasks that belong on
+   * another machine are skipped, unless you name that `host` or set `anyHost`. With `waitMs`, waits while there is no
+   * such task, tasks are paused, or as many are held as allowed.
    */
   claimNext(options?: Own<ClaimNextOptions> & WaitOptions): Promise<NextTask<Lease>>
+  /** The same with a manual lease: `lease` is null when nobody renews it. */
   claimNext(options: ClaimNextOptions & WaitOptions): Promise<NextTask>
   claimNext(options: ClaimNextOptions & WaitOptions = {}): Promise<NextTask> {
     return orReject(() => this.#claimNextWaiting(optionsOf('tasks.claimNext', options)))
@@ -288,6 +299,7 @@ export class Tasks {
 
   /** Claims all of these tasks or none of them. */
   batchClaim(refs: readonly string[], options?: Own<Omit<ClaimOptions, 'token'>>): Promise<BatchClaim<Lease>>
+  /** The same with manual leases: `lease` is null when nobody renews it. */
   batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'>): Promise<BatchClaim>
   async batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'> = {}): Promise<BatchClaim> {
     optionsOf('tasks.batchClaim', options)
@@ -303,14 +315,15 @@ export class Tasks {
     return { outcome: 'claimed', tasks }
   }
 
-  /** Renews a lease by hand: it runs for its whole length from now. LEASE_LOST once it is another's. */
+  /** Renews a lease by hand, for its full length from now. LEASE_LOST once somebody else has the task. */
   renewLease(ref: string, options: TokenOptions & { leaseMs?: number } = {}): Promise<Task> {
     return this.#guarded('tasks.renewLease', ref, options)
   }
 
   /**
-   * Renews a lease in the background, every third of its length unless told otherwise, until it is stopped or lost.
-   * Loss is told by its signal and `onLost`. For manual leases: what this handle claimed for itself is renewed anyway.
+   * Renews a lease in the background until you stop it or the lease is lost, by default every third of its length. On
+   * loss, its signal fires and `onLost` is called. Only for manual leases: this handle renews its own agent's claims
+   * anyway.
    */
   async runLeaseRenewal(ref: string, options: RenewalOptions & TokenOptions = {}): Promise<LeaseRenewal> {
     const { everyMs, signal, onLost, leaseMs, ...rest } = optionsOf('tasks.runLeaseRenewal', options)
@@ -318,7 +331,7 @@ export class Tasks {
     parseInput(renewalOptions, given({ leaseMs, everyMs, onLost }))
     const requestedAt = this.#session.environment.monotonic()
     const task = await this.#required(ref)
-    // Asked this way, the refusal is the same as everywhere.
+    // Ask the store to renew it, so that the refusal reads the same as everywhere else.
     const lease = task.lease ?? (await this.renewLease(task.id, rest)).lease
     const { token } = await this.#held(task.id, rest)
     return runRenewal({
@@ -339,7 +352,7 @@ export class Tasks {
     })
   }
 
-  /** Gives a task back. False when nobody held it any more; HELD, naming the holder, when another does. */
+  /** Gives a task back. False when nobody held it any more; HELD, naming the holder, when somebody else does. */
   async releaseTask(
     ref: string,
     options: TokenOptions & { status?: 'Todo' | 'Review' | 'Done'; note?: string } = {},
@@ -347,7 +360,7 @@ export class Tasks {
     return await this.#end('tasks.releaseTask', ref, options, leftByRelease)
   }
 
-  /** Hands a task to review and lets go of it. */
+  /** Sends a task to review and gives up its lease. */
   reviewTask(
     ref: string,
     options: TokenOptions & { note?: string; expectedVersion?: number } = {},
@@ -355,7 +368,7 @@ export class Tasks {
     return this.#end('tasks.reviewTask', ref, options, leftBy)
   }
 
-  /** The task is done: by its holder, or out of review. Repeating it is harmless. */
+  /** Completes a task that you hold or that is in review. Repeating it is harmless. */
   completeTask(
     ref: string,
     options: TokenOptions & { result?: unknown; note?: string; expectedVersion?: number } = {},
@@ -364,8 +377,8 @@ export class Tasks {
   }
 
   /**
-   * Gives back every task the agent holds, with a note; answers their ids. With `to` they are that agent's: for
-   * `offerMs` (10 min) nobody else may claim them, then everybody.
+   * Gives back every task the agent holds, with a note, and returns their ids. With `to`, they are offered to that
+   * agent: nobody else may claim them for `offerMs` (default 10 min), then everybody may.
    */
   async handoff(options: MutationOptions & InputOf<'tasks.handoff'> = {}): Promise<{ taskIds: string[] }> {
     const pieces = await askInPieces('tasks.handoff', options, async (asked) => {
@@ -376,23 +389,26 @@ export class Tasks {
     return { taskIds: pieces.flatMap(({ tasks }) => tasks.map(({ id }) => id)) }
   }
 
-  /** Everything held among the tasks, soonest expiry first, and what looks wrong with it. Changes nothing. */
+  /** All held tasks, soonest expiry first, and what looks wrong with them. Changes nothing. */
   detectStaleLocks(options: StaleLocksOptions = {}): Promise<StaleLocks> {
     return reportStaleLocks(this.#session, options, { queue: taskQueue })
   }
 
-  /** The lock of one task; null when nobody has it. */
+  /** The lock on one task; null when nobody has it. */
   async getLockStatus(ref: string): Promise<LockStatus | null> {
     const deaths = deathsAmong(await judgeHolders(this.#session))
     return this.#session.call('tasks.getLockStatus', { ref, deaths })
   }
 
-  /** Puts every task whose lock has expired back to Todo. Healing does the same by itself. */
+  /** Returns every task whose lock has expired to Todo. Recovery does the same by itself. */
   cleanupExpiredLocks(): Promise<LockCleanup> {
     return this.cleanupExpiredLocksWithReport()
   }
 
-  /** Only locks that expired longer ago than `maxAgeMs`; a valid one is never touched. */
+  /**
+   * Like `cleanupExpiredLocks`, but only for locks that expired longer ago than `maxAgeMs`. Valid locks are never
+   * touched.
+   */
   async cleanupExpiredLocksWithReport(
     options: InputOf<'tasks.cleanupExpiredLocks'> = {},
   ): Promise<LockCleanup> {
@@ -401,7 +417,10 @@ export class Tasks {
     )
   }
 
-  /** Frees what the proven dead hold, and what expired and whose holder is not alive. */
+  /**
+   * Frees the tasks of holders that are proven dead, and tasks whose lock has expired and whose holder is not known to
+   * be alive.
+   */
   async cleanupDeadAgentLocks(options: { dryRun?: boolean } = {}): Promise<LockCleanup> {
     const judged = await judgeHolders(this.#session)
     const alive = judged.filter(({ liveness }) => liveness === 'alive').map(({ instance }) => instance)
@@ -411,7 +430,7 @@ export class Tasks {
     )
   }
 
-  /** Cleans up at a period of its own until it is stopped or the store is closed. Healing runs without it. */
+  /** Repeats the cleanup, every 5 min by default, until you stop it or the store closes. Recovery runs without it. */
   startLockCleanupBackground(options: CleanupOptions = {}): { stop(): void } {
     return repeatCleanup(this.#session, optionsOf('tasks.startLockCleanupBackground', options), async () => {
       await this.detectStaleLocks()
@@ -420,7 +439,9 @@ export class Tasks {
     })
   }
 
-  /** Which tasks overlap, which can run together, and the longest chain, by their keys (or ids). Blocks nothing. */
+  /**
+   * Which tasks overlap, which can run side by side, and the longest chain, by key (or id). Advisory: blocks nothing.
+   */
   hints(): Promise<TaskHints> {
     return this.#session.call('tasks.hints', {})
   }
@@ -453,12 +474,14 @@ export class Tasks {
 
   async #required(ref: string): Promise<Task> {
     const task = await this.getTask(ref)
-    // Asked this way, the refusal is the same as everywhere.
+    // Ask the store about it, so that the refusal reads the same as everywhere else.
     if (!task) await this.checkUpdateConflict(ref, 1)
     return task as Task
   }
 
-  /** A write by the holder, where there is one: its token found, and the grant forgotten when the task is let go. */
+  /**
+   * A write by the holder, if there is one. Fills in its token, and forgets the grant once the task is no longer held.
+   */
   async #guarded<Name extends 'tasks.updateTask' | 'tasks.renewLease'>(
     operation: Name,
     ref: string,
@@ -477,7 +500,7 @@ export class Tasks {
     }
   }
 
-  /** A write by which the holder, where there is one, lets go of the task. */
+  /** A write by which the holder, if there is one, gives up the task. */
   async #end<Name extends 'tasks.releaseTask' | 'tasks.reviewTask' | 'tasks.completeTask'>(
     operation: Name,
     ref: string,
@@ -489,13 +512,13 @@ export class Tasks {
     return await this.#session.endGrant(request, { kind: 'item', name: id, token }, leaves)
   }
 
-  /** Grants are remembered by id; a key is looked up first unless the caller brings the token. */
+  /** Grants are remembered by id, so a key is looked up first unless the caller passes the token. */
   async #held(
     ref: string,
     options: TokenOptions,
   ): Promise<{ sent: string; id: string; token: number | undefined }> {
     const token = this.#session.tokenFor('item', ref, options)
-    // Named as the caller did: a request that is repeated after the grant was forgotten must be the same.
+    // Named as the caller did, so it stays the same request when it is repeated after the grant was forgotten.
     if (token !== undefined) return { sent: ref, id: this.#session.grantedId(taskQueue, ref, token), token }
     const kept = this.#session.keptUnder(taskQueue, ref, options)
     if (kept) return { sent: kept.id, id: kept.id, token: kept.token }

@@ -1,4 +1,4 @@
-/** Whose a file or folder is and who else may change it, by its owner and mode. On Windows nothing here says anything. */
+/** Who owns a file or folder and who else may change it, by its owner and mode. Says nothing on Windows. */
 import { lstatSync, type Stats, statSync } from 'node:fs'
 
 type Access = Pick<Stats, 'mode' | 'uid' | 'gid'>
@@ -8,20 +8,21 @@ const groupAll = 0o070
 const othersWrite = 0o002
 
 /**
- * A folder that several users share, as `init --shared` makes it: its group may do everything, and what is made in it
- * belongs to that group. Whoever is in the group may change the store itself and is trusted with what lies beside it.
+ * A folder that several users share, as `init --shared` makes it: its group may do everything, and whatever is created
+ * in it belongs to that group. Members of the group can change the store itself, so they are trusted with the files
+ * next to it.
  */
 export function isShared({ mode }: Pick<Stats, 'mode'>): boolean {
   return (mode & (setGroup | groupAll | othersWrite)) === (setGroup | groupAll)
 }
 
-/** The mode of a file made there: closed to all but its owner, or open to the group of a shared folder. */
+/** The mode for a file created there: closed to all but its owner, or open to the group of a shared folder. */
 export function fileModeIn(folder: string): number {
   const found = statSync(folder, { throwIfNoEntry: false })
   return found && isShared(found) ? 0o660 : 0o600
 }
 
-/** Whether somebody else may write to it; the group that carries the user's own name is not somebody else. */
+/** Whether somebody else may write to it. Our own group, which carries the user's name, does not count. */
 export function isOpenToOthers({ mode, gid }: Access): boolean {
   return (mode & othersWrite) !== 0 || ((mode & 0o020) !== 0 && gid !== process.getgid?.())
 }
@@ -30,7 +31,7 @@ export function isOwn({ uid }: Pick<Stats, 'uid'>): boolean {
   return process.getuid === undefined || uid === process.getuid()
 }
 
-/** A folder of the user's own that nobody else can look into; a link to one is none. */
+/** Whether it is a folder of this user that nobody else can look into. A link to one does not count. */
 export function isPrivateFolder(path: string): boolean {
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (!found?.isDirectory() || !isOwn(found)) return false

@@ -1,11 +1,11 @@
-/** The default name of an agent: type-host-pid, the type from the environment; and what such a name tells. */
+/** The default name of an agent, type-host-pid with the type from the environment, and what such a name tells. */
 import { hostname } from 'node:os'
 import { assertName } from '../domain/name.ts'
 import { processExists } from './process.ts'
 
 /**
- * The name a program acts under that gives none: HOLDFAST_AGENT as it stands, so that whatever an agent starts acts as
- * that agent; else a name of this process alone.
+ * The name of a program that gives none: HOLDFAST_AGENT as it is, so that everything an agent starts acts as that
+ * agent; otherwise a name that only this process has.
  */
 export function defaultAgent(): string {
   const named = process.env.HOLDFAST_AGENT
@@ -25,18 +25,18 @@ export function getAgentIdSimple(): string {
   return `${type || 'general'}-${hostname()}`
 }
 
-/** The pid in `{type}-{host}-{pid}`; null where there is none, as in the simple form. */
+/** The pid in `{type}-{host}-{pid}`; null if there is none, as in the simple form. */
 export function parsePidFromAgentId(agent: string): number | null {
   if (typeof agent !== 'string') return null
-  // A host may end in a number of its own (web-01); our own host we know.
+  // A host name may itself end in a number (web-01), but we know our own.
   if (agent.endsWith(`-${hostname()}`)) return null
   const [, digits] = /^.+-.+-([1-9]\d{0,9})$/.exec(agent) ?? []
   return digits === undefined ? null : Number(digits)
 }
 
 /**
- * Whether the process named in an agent's id runs here; null when it cannot be told: no pid in it, or another host.
- * Informs only: the pid may be a newer process's. Recovery asks for proof instead.
+ * Whether the process named in an agent's id runs here; null if that cannot be determined (no pid, or another host).
+ * Informational: the pid may belong to a newer process. Recovery asks for proof instead.
  */
 export function agentProcessExists(agent: string): boolean | null {
   const pid = parsePidFromAgentId(agent)

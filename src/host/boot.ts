@@ -2,16 +2,16 @@
 import { readFileSync, statfsSync } from 'node:fs'
 import { uptime } from 'node:os'
 
-/** statfs of a file that the kernel itself shows under /proc. */
+/** The statfs type of files that the kernel itself shows under /proc. */
 const procfsType = 0x9fa0
 
-/** Wall time of the kernel's start; null where what is shown may be a container's own, or cannot be had. */
+/** Wall time of the kernel's start; null if it is unavailable or the value shown may be a container's own. */
 export function bootedAt(now: number, uptimeFile = '/proc/uptime'): number | null {
   if (process.platform === 'linux' && !isOfKernel(uptimeFile)) return null
   return now - Math.round(uptime() * 1000 - clockShift.boottimeMs)
 }
 
-/** lxcfs mounts a file of its own over it, which counts from the start of the container. */
+/** lxcfs mounts its own file over it, which counts from the start of the container. */
 function isOfKernel(path: string): boolean {
   try {
     return Number(statfsSync(path).type) === procfsType
@@ -21,8 +21,8 @@ function isOfKernel(path: string): boolean {
 }
 
 /**
- * A time namespace shifts both clocks for those inside. Taken off again, or processes inside and outside would judge
- * the same leases by two clocks.
+ * A time namespace shifts both clocks for the processes inside. We subtract the shift; otherwise processes inside and
+ * outside would judge the same leases by two clocks.
  */
 export const clockShift = readClockShift()
 

@@ -1,9 +1,9 @@
-/** Where a path lies. SQLite's locks and shared memory do not hold on network file systems. */
+/** What kind of file system a path is on. SQLite's locks and shared memory do not work on network file systems. */
 import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { type Mount, mountOf, readMounts } from './mounts.ts'
 
-/** Magic numbers as the kernel tells them (statfs). */
+/** Magic numbers as reported by the kernel (statfs). */
 const networkTypes = new Map([
   [0x6969, 'NFS'],
   [0x517b, 'SMB'],
@@ -20,7 +20,7 @@ const networkTypes = new Map([
 /** FUSE, and virtiofs, which is built on it. */
 const fuse = 0x65735546
 
-/** Programs behind FUSE that keep their files on other machines, by how their names begin. */
+/** Programs behind FUSE that keep their files on other machines, by the start of their names. */
 const networkPrograms =
   /^(afpfs|alluxio|azure|beegfs|blobfuse|ceph|cosfs|curlftpfs|cvmfs|davfs|fuse_dfs|fuse-nfs|gcsfuse|geesefs|gluster|goofys|google-drive|gvfs|hdfs|ipfs|juicefs|keybase|lizardfs|mfs|moosefs|mountpoint-s3|objectivefs|obsfs|onedrive|ossfs|rclone|s3|seaweedfs|smbnetfs|sshfs|tahoe|xtreemfs)/i
 /** `host:path` and `scheme://…`. */
@@ -32,7 +32,9 @@ export function networkFileSystem(path: string): string | null {
   return type === null ? null : (networkTypes.get(type) ?? null)
 }
 
-/** A file system that a program provides, here or outside a virtual machine: how well it locks, only that knows. */
+/**
+ * A file system provided by a program, here or outside a virtual machine: only that program knows how well it locks.
+ */
 export function userFileSystem(path: string): string | null {
   if (typeOf(path) !== fuse) return null
   const mount = mountOf(path, fuseMounts())
@@ -43,11 +45,11 @@ export function isMountPoint(path: string): boolean {
   return readMounts().some(({ point }) => point === path)
 }
 
-/** Null: it cannot be told. Opening a file there says what is wrong with it. */
+/** Null if it cannot be determined. Opening a file there will say what is wrong with it. */
 function typeOf(path: string): number | null {
   if (process.platform !== 'linux') return null
   try {
-    // Kept unsigned: some numbers have the highest of 32 bits set.
+    // Convert to unsigned: some of these numbers have the highest of 32 bits set.
     return Number(statfsSync(path).type) >>> 0
   } catch {
     return null
@@ -58,11 +60,11 @@ function fuseMounts(): Mount[] {
   return readMounts().filter(({ type }) => /^(fuse|virtiofs)/.test(type))
 }
 
-/** By its type, such as `fuse.sshfs`; where that is just `fuse`, by the name of what is mounted. */
+/** Judges by the type, such as `fuse.sshfs`; if that is just `fuse`, by the name of the mount's source. */
 export function networkProgram(mount: Mount | null): string | null {
   if (mount?.type === 'fuse') {
     const [program = null] = networkPrograms.exec(mount.source) ?? []
-    // Not its source itself, which may hold a password.
+    // Not the source itself, which may contain a password.
     return program ?? (remoteSource.test(mount.source) ? 'FUSE' : null)
   }
   const program = mount?.type.replace(/^fuse(blk)?\./, '') ?? ''
@@ -75,7 +77,7 @@ export interface Storage {
   readonly freeBytes: number
 }
 
-/** How much room a store and its log take, and how much is left; null when it cannot be told. */
+/** How much space a store and its log take, and how much is free; null if that cannot be determined. */
 export function storageOf(path: string): Storage | null {
   try {
     const { bavail, bsize } = statfsSync(dirname(path))

@@ -1,8 +1,8 @@
 /**
- * A process leaves a mark in a folder of its user on its machine. Boot id, host name and pid namespace can all be the same
- * on two machines (clones, containers without names of their own); who does not see a process's mark must not judge its
- * pid. A mark that anybody could leave or remove would let a stranger take leases from the living, so each user has a
- * folder of their own, and processes of other users are judged by their leases alone.
+ * Each process leaves a mark in a folder of its user on its machine. Two machines can have the same boot id, host name
+ * and pid namespace (clones, containers without their own names), so a process that cannot see another's mark must not
+ * judge its pid. If anybody could create or remove marks, a stranger could take leases from the living. So each user
+ * has their own folder, and processes of other users are judged by their leases alone.
  */
 import { createHash } from 'node:crypto'
 import { closeSync, constants, futimesSync, lstatSync, opendirSync, openSync, rmSync } from 'node:fs'
@@ -12,11 +12,13 @@ import { maxLeaseMs } from '../domain/lease.ts'
 import { isPrivateFolder } from './access.ts'
 import { makeFolder, runtimeFolders } from './runtime-folder.ts'
 
-/** Marks of the living are left anew with every beat. Those of the dead serve as long as their leases may last. */
+/**
+ * The living refresh their marks with every heartbeat. Those of the dead are needed as long as their leases may last.
+ */
 const keptMs = maxLeaseMs + 3_600_000
-/** One process of the user does it for all. */
+/** One process per user sweeps for all. */
 const sweptEveryMs = 3_600_000
-/** What is beyond is looked at another time: no start may take long because many have died. */
+/** The rest is left for another time: no start may take long because many processes have died. */
 const maxSwept = 10_000
 /** Marks, and the records of probers (see prober-file.ts). */
 const isSweptName = /^(\d+|prober)-[0-9a-f]{16}(-own)?$/
@@ -24,7 +26,7 @@ const isSweptName = /^(\d+|prober)-[0-9a-f]{16}(-own)?$/
 /** `folders`: where this user's marks may be, best first. */
 export class Marks {
   readonly #folders: () => readonly string[]
-  /** Stores this process has open, by its mark. */
+  /** Number of stores this process has open, by its mark. */
   readonly #entered = new Map<string, number>()
   #hasSwept = false
 
@@ -32,7 +34,7 @@ export class Marks {
     this.#folders = folders
   }
 
-  /** This process has one more store open through which others may judge it. Answers why nobody can, or null. */
+  /** Called for each store through which others may judge this process. Returns why nobody can, or null. */
   enter(self: ProcessIdentity): string | null {
     const name = ownNameOf(self)
     this.#entered.set(name, (this.#entered.get(name) ?? 0) + 1)
@@ -40,12 +42,12 @@ export class Marks {
     return `no mark of this process can be left in ${this.#folders().join(' or ')}, which must be a folder of this user with mode 700`
   }
 
-  /** It is still there. */
+  /** Keeps the mark of a running process fresh. */
   refresh(self: ProcessIdentity): void {
     this.#write(ownNameOf(self))
   }
 
-  /** One store less; nobody has to judge a process that has none. */
+  /** Called for each store that closes. A process with no store open need not be judged. */
   leave(self: ProcessIdentity): void {
     const name = ownNameOf(self)
     const left = (this.#entered.get(name) ?? 1) - 1
@@ -57,7 +59,7 @@ export class Marks {
     for (const folder of this.#folders()) if (isPrivateFolder(folder)) remove(join(folder, name))
   }
 
-  /** Shows processes of this machine that one it knows runs here too; gone when it is old. */
+  /** Leaves a mark for another process that runs here, so that others on this machine may judge it. Swept when old. */
   leaveMark(process: ProcessIdentity): void {
     this.#write(nameOf(process))
   }
@@ -69,7 +71,7 @@ export class Marks {
       .some((folder) => names.some((name) => isPlainFile(join(folder, name))))
   }
 
-  /** False: without a mark nobody judges this process, and its leases lapse by themselves. */
+  /** False: without a mark nobody judges this process, and its leases simply lapse. */
   #write(name: string): boolean {
     for (const folder of this.#folders()) {
       if (!makeFolder(folder)) continue
@@ -102,14 +104,14 @@ function nameOf({ bootId, pidNamespace, pid, startTime }: ProcessIdentity): stri
   return `${pid}-${digest}`
 }
 
-/** Of the process itself, which takes it away; its agent may have been registered besides. */
+/** The mark that the process itself removes; its agent's registration may have left another. */
 function ownNameOf(self: ProcessIdentity): string {
   return `${nameOf(self)}-own`
 }
 
 function touch(path: string): boolean {
   try {
-    // Neither through a link nor into a pipe, and nothing is ever emptied.
+    // Follow no link, block on no pipe, and never truncate anything.
     const { O_CREAT, O_WRONLY, O_NOFOLLOW, O_NONBLOCK } = constants
     const file = openSync(path, O_CREAT | O_WRONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0), 0o600)
     try {
@@ -136,7 +138,7 @@ function sweep(folder: string): void {
       names.closeSync()
     }
   } catch {
-    // The folder went away (its user has logged out), and its marks with it.
+    // The folder is gone (its user has logged out), and its marks with it.
   }
 }
 
@@ -149,7 +151,7 @@ function remove(path: string): void {
   try {
     rmSync(path, { force: true })
   } catch {
-    // The folder is read-only by now: it is swept another time.
+    // The folder has become read-only: sweep it another time.
   }
 }
 

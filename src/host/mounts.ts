@@ -1,14 +1,14 @@
-/** What is mounted where, as the kernel tells this process. */
+/** What is mounted where, as the kernel shows it to this process. */
 import { readFileSync } from 'node:fs'
 
 export interface Mount {
   readonly point: string
-  /** `fuse.sshfs` for a file system that a program provides. */
+  /** `fuse.sshfs` for a file system provided by a program. */
   readonly type: string
   readonly source: string
 }
 
-/** Empty where it cannot be told. */
+/** Empty if they cannot be read. */
 export function readMounts(): Mount[] {
   try {
     return parseMounts(readFileSync('/proc/self/mountinfo', 'utf8'))
@@ -28,12 +28,12 @@ export function parseMounts(text: string): Mount[] {
   })
 }
 
-/** Spaces, tabs, line breaks and backslashes are written as octal numbers of bytes. */
+/** The kernel writes spaces, tabs, line breaks and backslashes as octal byte values. */
 function unescaped(field: string): string {
   return field.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
 }
 
-/** The mount a path is on: the one with the longest mount point; of several at one point, the last. */
+/** The mount that contains a path: the one with the longest mount point; the last of several at the same point. */
 export function mountOf(path: string, mounts: readonly Mount[]): Mount | null {
   let found: Mount | null = null
   for (const mount of mounts) {

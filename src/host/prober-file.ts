@@ -1,8 +1,8 @@
 /**
- * The record of who probes, for one store and for those who can judge the same processes: same boot, pid namespace, host
- * name, user and runtime folder. It lies in memory or is written back by the system at leisure: it is of no use to
- * anybody after a crash of the machine, so nobody waits for the disk. Only its own user can write it. It is read and
- * written in place and never locked: whoever loses a race finds out with its next look.
+ * The record of which process probes, for one store and for processes that can judge each other: same boot, pid
+ * namespace, host name, user and runtime folder. It is in memory, or the system writes it back whenever it likes: after
+ * a machine crash it is of no use to anybody, so nobody waits for the disk. Only its own user can write it. It is read
+ * and written in place and never locked: the loser of a race finds out at its next look.
  */
 import { createHash } from 'node:crypto'
 import { closeSync, constants, openSync, readSync, rmSync, writeSync } from 'node:fs'
@@ -13,7 +13,7 @@ import type { ProberSeat } from '../environment.ts'
 import { WatchedProcess } from './process.ts'
 import { makeFolder } from './runtime-folder.ts'
 
-/** Longer than any record, and always written in full: a shorter one leaves nothing of a longer one behind. */
+/** Longer than any record, and always written in full, so that a shorter record leaves nothing of a longer one. */
 const recordBytes = 512
 
 export class ProberFile implements ProberSeat {
@@ -22,7 +22,7 @@ export class ProberFile implements ProberSeat {
   #path: string | null = null
   #watched: { pid: number; startTime: string | null; process: WatchedProcess } | null = null
 
-  /** `store`: tells it from every other store on this machine. */
+  /** `store`: tells it apart from every other store on this machine. */
   constructor(folders: () => readonly string[], self: ProcessIdentity, store: string) {
     const { bootId, pidNamespace, hostName } = self
     const domain = [bootId, pidNamespace, hostName, store].join('\n')
@@ -30,7 +30,7 @@ export class ProberFile implements ProberSeat {
     this.#name = `prober-${createHash('sha1').update(domain).digest('hex').slice(0, 16)}`
   }
 
-  /** Null where there is none, and where it cannot be read. */
+  /** Null if there is none, or it cannot be read. */
   read(): ProberRecord | null {
     const { O_RDONLY } = constants
     return this.#withFile(O_RDONLY, (file) => {
@@ -39,7 +39,7 @@ export class ProberFile implements ProberSeat {
     })
   }
 
-  /** False where there is no folder for it: then nobody can watch this process, and everybody probes for themselves. */
+  /** False if there is no folder for it: then nobody can watch this process, and every process probes for itself. */
   write(record: ProberRecord): boolean {
     const { O_WRONLY, O_CREAT } = constants
     const bytes = Buffer.from(JSON.stringify(record).padEnd(recordBytes))
@@ -47,12 +47,12 @@ export class ProberFile implements ProberSeat {
     return written === recordBytes
   }
 
-  /** Somebody may have taken over at this moment: then it is written anew with the next look. */
+  /** Another process may be taking over at this moment: then it writes the record again at its next look. */
   leave(id: string): void {
     try {
       if (this.read()?.id === id && this.#path !== null) rmSync(this.#path, { force: true })
     } catch {
-      // Then the others wait until it is too old.
+      // Then the others wait until the record is too old.
     }
   }
 
@@ -82,7 +82,7 @@ export class ProberFile implements ProberSeat {
         closeSync(file)
       }
     } catch {
-      // Not there yet, or its folder is gone: looked for anew next time.
+      // Not there yet, or its folder is gone: search again next time.
       this.#path = null
       return null
     }
@@ -102,7 +102,7 @@ function parse(text: string): ProberRecord | null {
       ? { id, pid, startTime, beatAt }
       : null
   } catch {
-    // Somebody is writing it at this moment.
+    // Another process is just writing it.
     return null
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Who a process is, and whether it is dead. A pid alone says nothing: it may be of another machine, container or
- * boot, and pids are used again. Death is proven where boot, pid namespace and host name are the same as ours, and
- * where the kernel has been restarted since; everything else is 'unknown', and then the lease decides.
+ * Which process is which, and whether it is dead. A pid alone says nothing: it may belong to another machine, container
+ * or boot, and pids are reused. Death is proven only if boot, pid namespace and host name are the same as ours, or if
+ * the kernel has been restarted since. Everything else is 'unknown', and then the lease decides.
  */
 import { execFileSync } from 'node:child_process'
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
@@ -30,23 +30,23 @@ export function identify(): ProcessIdentity {
   return own
 }
 
-/** Who runs under a pid of this machine, as we would say it of ourselves; null when nobody does. */
+/** The identity of the process that runs under a pid on this machine, as it would report it; null if there is none. */
 export function identifyPid(pid: number): ProcessIdentity | null {
   return processExists(pid) ? { ...identify(), pid, startTime: startTime(pid) } : null
 }
 
 const maxPid = 2 ** 31 - 1
 
-/** Whether a process runs under this pid here. Informs only: pids are used again, and other machines have their own. */
+/** Whether a process runs under this pid here. Informational: pids are reused, and other machines have their own. */
 export function processExists(pid: number): boolean {
-  // 0 and negative numbers mean groups of processes.
+  // 0 and negative numbers mean process groups.
   if (!Number.isSafeInteger(pid) || pid <= 0 || pid > maxPid) return false
   return judgePid(pid, null).liveness === 'alive'
 }
 
 export interface Judge {
   readonly self: ProcessIdentity
-  /** The store lies on a disk of this machine, so whoever opened it ran on this machine. */
+  /** The store is on a disk of this machine, so every process that opened it ran on this machine. */
   readonly storeIsLocal: boolean
   kernel(): KernelTimes
 }
@@ -72,12 +72,12 @@ export function judge(other: ProcessIdentity & SignsOfLife, { self, storeIsLocal
   return judgePid(other.pid, other.startTime)
 }
 
-/** `procfs`: where the kernel shows its processes. */
+/** `procfs`: where the kernel lists its processes. */
 export function judgePid(pid: number, startedAt: string | null, procfs = '/proc'): Verdict {
   try {
     process.kill(pid, 0)
   } catch (error) {
-    // EPERM: it is there, under another user.
+    // EPERM: it exists, under another user.
     if ((error as NodeJS.ErrnoException).code === 'ESRCH')
       return { liveness: 'dead', evidence: `process ${pid} is gone` }
     return { liveness: 'alive', evidence: `process ${pid} is there` }
@@ -85,7 +85,7 @@ export function judgePid(pid: number, startedAt: string | null, procfs = '/proc'
   const stat = statOf(`${procfs}/${pid}`)
   if (stat === null) return { liveness: 'alive', evidence: `process ${pid} is there` }
   if (hasEnded(stat)) {
-    // Its first thread is a zombie as soon as it has ended; others may still be in a system call, for instance writing.
+    // Its first thread becomes a zombie as soon as it ends; others may still be in a system call, for instance writing.
     if (hasNoThreadLeft(pid, procfs))
       return { liveness: 'dead', evidence: `process ${pid} has ended (zombie)` }
     return { liveness: 'alive', evidence: `process ${pid} is ending, but a thread of it is still there` }
@@ -99,8 +99,8 @@ export function judgePid(pid: number, startedAt: string | null, procfs = '/proc'
 const statBytes = 1024
 
 /**
- * One process, judged again and again. What the kernel shows of it stays open, so that a look is one system call; a pid
- * that is used again cannot be mistaken for it, since the open file belongs to the process and not to its number.
+ * One process, judged repeatedly. Its stat file stays open, so a look is one system call. A reused pid cannot be
+ * mistaken for it, because the open file belongs to the process and not to its number.
  */
 export class WatchedProcess {
   readonly #pid: number
@@ -133,7 +133,7 @@ export class WatchedProcess {
       const length = readSync(this.#file, this.#buffer, 0, statBytes, 0)
       return parseStat(this.#buffer.toString('latin1', 0, length))
     } catch {
-      // It is gone.
+      // The process is gone.
       return null
     }
   }
@@ -157,7 +157,7 @@ function hasEnded({ state }: Stat): boolean {
   return state === 'Z' || state === 'X'
 }
 
-/** Whether all threads have ended; where it cannot be told, not. */
+/** Whether all threads have ended; false if that cannot be determined. */
 function hasNoThreadLeft(pid: number, procfs: string): boolean {
   const folder = `${procfs}/${pid}/task`
   try {
@@ -166,12 +166,12 @@ function hasNoThreadLeft(pid: number, procfs: string): boolean {
       return stat === null || hasEnded(stat)
     })
   } catch (error) {
-    // Its parent has asked how it ended, and with that it is gone.
+    // Its parent has reaped it, and with that it is gone.
     return (error as NodeJS.ErrnoException).code === 'ENOENT'
   }
 }
 
-/** State and start time of a process or thread, from its folder in procfs; null where there is none. */
+/** State and start time of a process or thread, from its folder in procfs; null if there is none. */
 function statOf(folder: string): Stat | null {
   if (process.platform !== 'linux') return null
   try {
@@ -182,12 +182,12 @@ function statOf(folder: string): Stat | null {
 }
 
 function parseStat(text: string): Stat {
-  // The command name may hold spaces and brackets: fields are counted after its last bracket.
+  // The command name may contain spaces and parentheses: count fields after the last parenthesis.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
   return { state: fields[0] ?? '', parent: Number(fields[1]), startTime: fields[19] ?? '' }
 }
 
-/** Everything a process has started that still runs, and what that has started; empty where it cannot be told. */
+/** All running descendants of a process; empty if that cannot be determined. */
 export function descendantsOf(pid: number): number[] {
   if (process.platform !== 'linux') return []
   const children = new Map<number, number[]>()
@@ -216,7 +216,7 @@ function bootId(): string {
   return `a boot of ${process.platform}`
 }
 
-/** A sandbox may show no /proc, or one without this file. */
+/** A sandbox may have no /proc, or one without this file. */
 function readBootId(path: string): string {
   try {
     return readFileSync(path, 'utf8').trim() || unknownBoot

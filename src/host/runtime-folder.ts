@@ -1,6 +1,6 @@
 /**
- * A folder of this user on this machine, for small files by which its processes know each other. Nobody else can look
- * into it or put anything there.
+ * A folder of this user on this machine, for small files by which the user's processes recognise each other. Nobody
+ * else can look into it or put anything there.
  */
 import { mkdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { isPrivateFolder } from './access.ts'
 
 /**
- * Best first. Found by the user's number and not by XDG_RUNTIME_DIR, which is not set for cron and sudo. The first is
- * there only while its user is logged in.
+ * Best first. Located by uid and not by XDG_RUNTIME_DIR, which is not set under cron and sudo. The first exists only
+ * while its user is logged in.
  */
 export function runtimeFolders(): string[] {
   const uid = process.getuid?.()
@@ -17,13 +17,13 @@ export function runtimeFolders(): string[] {
   return uid === undefined ? [temporary] : [join('/run/user', String(uid), 'holdfast'), temporary]
 }
 
-/** False where there is none and none can be made, and where it is not this user's alone. */
+/** False if there is none and none can be created, or if it is not private to this user. */
 export function makeFolder(folder: string): boolean {
   if (isPrivateFolder(folder)) return true
   try {
     mkdirSync(folder, 0o700)
   } catch {
-    // Something else is there, or the folder above is not.
+    // Something else has that name, or the parent folder is missing.
   }
   return isPrivateFolder(folder)
 }

@@ -1,4 +1,4 @@
-/** The path of a store file: what is one, and where it leads. */
+/** The path of a store file: what is valid, and where it leads. */
 import { readlinkSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join } from 'node:path'
 import { InvalidError } from '../errors.ts'
@@ -7,8 +7,8 @@ import { InvalidError } from '../errors.ts'
 const maxLinks = 40
 
 /**
- * The one path of a store, whichever links lead to it: its log, its wake-up file and its line of writers are named after
- * it. A store that does not exist yet has the path at which it will be created.
+ * The one path of a store, whichever links lead to it: its log, its wake-up file and its writers' queue are named after
+ * it. For a store that does not exist yet, the path at which it will be created.
  */
 export function realPath(given: string): string {
   assertFilePath(given)
@@ -16,7 +16,7 @@ export function realPath(given: string): string {
   for (let links = 0; links <= maxLinks; links++) {
     const found = unlessRefused(() => realpathSync.native(path))
     if (found !== null) return assertFile(found)
-    // A folder that is missing is left to SQLite, which says so.
+    // A missing folder is left to SQLite, which reports it.
     const folder = unlessRefused(() => realpathSync.native(dirname(path))) ?? dirname(path)
     const target = unlessRefused(() => readlinkSync(path))
     if (target === null) return join(folder, basename(path))
@@ -43,7 +43,7 @@ function unlessRefused(read: () => string): string | null {
   }
 }
 
-/** Anything else might be changed by opening it, or never answer. */
+/** Opening anything else might change it, or might never return. */
 function assertFile(path: string): string {
   const found = statSync(path, { throwIfNoEntry: false })
   if (found && !found.isFile()) throw noFile(path, found.isDirectory() ? 'a folder' : 'a device or a pipe')

@@ -14,10 +14,10 @@ function awakeMs(): number {
   return Number(process.hrtime.bigint()) / 1e6 - clockShift.monotonicMs
 }
 
-/** 24.8 days. A timer of Node that is set to more fires at once. */
+/** 24.8 days. A Node timer set to more than this fires at once. */
 const maxTimerMs = 2 ** 31 - 1
 
-/** However long: one after the other. */
+/** Accepts any duration: long ones are chained from several timers. */
 function startTimer(ms: number, run: () => void, keepsAlive = false): () => void {
   let timer: NodeJS.Timeout
   const start = (leftMs: number) => {

@@ -1,8 +1,8 @@
-/** Who this process acts for, by the numbers that file systems know. */
+/** The user this process acts for, by the numbers that file systems use. */
 
 /**
- * Owners whose files this user may rely on: the user, root, and under sudo whoever called it. Null where files have no
- * such owners (Windows).
+ * Owners whose files this user may rely on: the user, root, and under sudo the user who called it. Null if files have
+ * no such owners (Windows).
  */
 export function trustedOwners(env: Readonly<Record<string, string | undefined>>): ReadonlySet<number> | null {
   const own = process.getuid?.()

@@ -1,7 +1,7 @@
 /**
- * Takes over the issues of beads: its JSONL (`.beads/issues.jsonl`, or what `bd export` prints), an issue a line. Each
- * becomes a task under its old id; what blocks it there blocks it here. The file is only read; repeating the import
- * changes nothing.
+ * Imports the issues of beads from its JSONL (`.beads/issues.jsonl`, or the output of `bd export`), one issue per line.
+ * Each becomes a task under its old id, and what blocked it there blocks it here. The file is only read. Importing
+ * twice is a no-op.
  */
 
 import * as z from 'zod'
@@ -16,9 +16,9 @@ import { asArriving, type ForeignTask } from './task.ts'
 
 const what = 'the file of beads'
 const maxLines = 100_000
-/** As much as a task may be, with its relations and the comments that are left out, and more than that. */
+/** More than the largest task, with its relations and the comments that are left out. */
 const maxLineLength = 4 * 1024 * 1024
-/** Of labels, relations or comments of one issue. */
+/** Per issue, for each of labels, relations and comments. */
 const maxParts = 10_000
 
 const text = z.string().nullish()
@@ -30,7 +30,7 @@ const issue = z.looseObject({
   acceptance_criteria: text,
   notes: text,
   status: z.string().default('open'),
-  // Left out by older versions where it is 0.
+  // Older versions leave it out when it is 0.
   priority: z.int().min(0).max(4).default(0),
   issue_type: z.string().default('task'),
   assignee: text,
@@ -54,7 +54,7 @@ const issue = z.looseObject({
 })
 type Issue = z.output<typeof issue>
 
-/** `source`: a path, or `{ text }`. */
+/** Imports the issues of beads. `source`: a path, or `{ text }`. */
 export async function importBeads(
   hf: Holdfast,
   source: TextSource,
@@ -67,7 +67,7 @@ export async function importBeads(
 
 function harvestOf(content: string, now: number): Harvest {
   const split = content.split('\n', maxLines + 2)
-  // The last one ends with a line break.
+  // The last line ends with a line break, which yields one more, empty part.
   if (split.length > maxLines + 1) throw damaged(what, `it has more than ${maxLines} lines`)
   const lines = split.map((line, index) => ({ row: `line ${index + 1}`, line: line.trim() }))
   const filled = lines.filter(({ line }) => line !== '')
@@ -85,7 +85,7 @@ function harvestOf(content: string, now: number): Harvest {
     else if (each.is === 'bad') bad.push({ row: each.row, why: each.why, name: each.id })
     else skipped.push({ id: each.id ?? each.row, why: each.why })
   }
-  // A line may be cut off; where none can be read, it is no such file.
+  // A line may be cut off. But if not one can be read, this is not a file of beads.
   if (bad.length > 0 && bad.length === filled.length) throw damaged(what, `${bad[0]?.row}: ${bad[0]?.why}`)
   return { arriving, bad, skipped }
 }
@@ -113,7 +113,7 @@ function readLine(line: string): Line {
     : { is: 'no work', id: parsed.value.id, why }
 }
 
-/** Why nobody is to work on it, or null. */
+/** Why nobody should work on it, or null. */
 function noWork({ status, issue_type: type, is_template: isTemplate, ephemeral }: Issue): string | null {
   if (status === 'tombstone') return 'deleted there'
   if (status === 'pinned') return 'pinned there, not to be worked on'
@@ -122,10 +122,13 @@ function noWork({ status, issue_type: type, is_template: isTemplate, ephemeral }
   return type === 'message' || type === 'event' ? `a ${type}` : null
 }
 
-/** Relations that keep an issue waiting until the other one is closed. A parent is closed last, so none waits for it. */
+/**
+ * Relations that make an issue wait until the other one is closed. A parent is closed last, so its children do not wait
+ * for it.
+ */
 const blocking = ['blocks', 'waits-for']
 
-/** Fields that have a place of their own here; all others are kept as metadata. */
+/** Fields that have a counterpart here; all others are kept as metadata. */
 const placed = new Set([
   '_type',
   'title',
@@ -141,7 +144,7 @@ const placed = new Set([
   'comment_count',
 ])
 
-/** `open`: ids of all issues that are not closed. */
+/** `open`: the ids of all issues that are not closed. */
 function taskOf(
   { issue: found, rest, row }: { issue: Issue; rest: Json; row: string },
   open: ReadonlySet<string>,
@@ -177,7 +180,7 @@ function taskOf(
     state: isHeld ? 'in_progress' : state,
     holder: isHeld ? assignee || null : null,
     keptBack: keptBack(found, waits, deferredUntil),
-    // 0 to 4 around a middle of 2, here 1 to 9 around 5.
+    // 0 to 4 with 2 in the middle becomes 1 to 9 with 5 in the middle.
     priority: 1 + 2 * found.priority,
     submittedBy: found.created_by || null,
     addedAt: timeOf(found.created_at),
@@ -191,7 +194,7 @@ function taskOf(
 
 const openStatuses = ['open', 'in_progress', 'hooked', 'closed']
 
-/** Why an open issue that nothing here would keep back is not to be claimed before somebody has looked. */
+/** Why an open issue must not be claimed before somebody has looked at it, although nothing here would stop that. */
 function keptBack(found: Issue, waits: boolean, deferredUntil: number | null): string | null {
   const { status, issue_type: type, dependencies } = found
   if (dependencies?.some((each) => each.type === 'conditional-blocks')) {
@@ -207,7 +210,7 @@ function headed(title: string, content: string | null | undefined): string {
   return content ? `## ${title}\n\n${content}` : ''
 }
 
-/** As it was written: what was checked lacks a field named `__proto__`. */
+/** From the line as written, because the checked value lacks a field named `__proto__`. */
 function restOf(written: object, checked: Issue): Json {
   const fields = [...Object.entries(written), ...Object.entries(checked)]
   return Object.fromEntries(fields.filter(([name]) => !placed.has(name))) as Json

@@ -1,7 +1,7 @@
 /**
- * Takes over evaluation locks and their progress: a JSON export of the collections `evaluation-locks` and
+ * Imports evaluation locks and their progress from a JSON export of the collections `evaluation-locks` and
  * `evaluation-progress`, by collection and document. A lock that was held arrives lapsed, so that recovery frees it and
- * pauses its run. The file is only read; repeating the import changes nothing.
+ * pauses its run. The file is only read. Importing twice is a no-op.
  */
 
 import * as z from 'zod'
@@ -21,7 +21,7 @@ import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from 
 
 const what = 'the export of evaluation locks'
 const lockDefault = 'global'
-/** Of one collection. */
+/** Per collection. */
 const maxDocuments = 100_000
 
 const name = z.string().refine(isName, { error: 'cannot be a name here' })
@@ -49,7 +49,7 @@ interface Found<Entry> {
   readonly gaps: readonly string[]
 }
 
-/** `source`: a path, the text of such a file, or `{ text }`. */
+/** Imports evaluation locks and their progress. `source`: a path, the text of such a file, or `{ text }`. */
 export async function importEvaluationLocks(
   hf: Holdfast,
   source: TextSource,
@@ -84,7 +84,7 @@ function whyBad(parsed: Checked<unknown>): string {
   return parsed.isSound ? 'its id cannot be a name here' : firstIssue(parsed.issues)
 }
 
-/** What would be refused when it is taken over is told by its row, before anything is. */
+/** Reports what the import would refuse by its row, before anything is imported. */
 function soundOnes<Entry>(
   found: Found<Entry>,
   schema: z.ZodType,
@@ -99,7 +99,7 @@ function soundOnes<Entry>(
 
 type Collection = Readonly<Record<string, unknown>> | readonly unknown[]
 
-/** Some exporters wrap all collections in one more object. */
+/** Some exporters wrap all collections in another object. */
 function collectionsOf(value: unknown): { locks: Collection; progress: Collection } {
   const root = (Object(value) as { __collections__?: unknown }).__collections__ ?? value
   const { 'evaluation-locks': locks, 'evaluation-progress': progress } = Object(root) as Record<
@@ -117,7 +117,7 @@ function asCollection(value: unknown = {}): Collection {
   throw damaged(what, 'a collection is neither an object nor a list')
 }
 
-/** Documents by id, or as a list in which each says its own. */
+/** Documents by id, or as a list in which each one has its own id. */
 function documentsOf(collection: Collection, of: string, bad: BadRow[]) {
   const pairs = Array.isArray(collection)
     ? collection.map((value, index) => [(Object(value) as { id?: unknown }).id, value, index] as const)
@@ -187,7 +187,7 @@ function momentOf(value: unknown): number | null {
   return timeOf(_seconds ?? seconds ?? value)
 }
 
-/** A run goes with its lock, whose token it is to have: those come first, with all locks. */
+/** Runs of an imported lock come first, together with all locks, because each takes the token of its lock. */
 async function bring(
   hf: Holdfast,
   locks: readonly Found<LockEntry>[],

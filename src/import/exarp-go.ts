@@ -1,6 +1,6 @@
 /**
- * Takes over the tasks of exarp-go: its SQLite file (`.todo2/todo2.db`) with tasks, tags, dependencies and comments.
- * Each becomes a task under its old id. The file is only read; repeating the import changes nothing.
+ * Imports the tasks of exarp-go from its SQLite file (`.todo2/todo2.db`), with tags, dependencies and comments. Each
+ * becomes a task under its old id. The file is only read. Importing twice is a no-op.
  */
 
 import * as z from 'zod'
@@ -38,6 +38,7 @@ const taskRow = z.looseObject({
 })
 type Task = z.output<typeof taskRow>
 
+/** Imports the tasks of exarp-go. `path`: its SQLite file. */
 export async function importExarpGo(
   hf: Holdfast,
   path: string,
@@ -96,7 +97,7 @@ function grouped(rows: readonly Row[] | undefined, column: string): Map<unknown,
   return groups
 }
 
-/** Blocked and cancelled are states of later versions. */
+/** Blocked and Cancelled exist only in later versions. */
 const statuses: ReadonlyMap<string, ForeignTask['state']> = new Map([
   ['Todo', 'todo'],
   ['In Progress', 'in_progress'],
@@ -114,7 +115,7 @@ const priorities: ReadonlyMap<string, number> = new Map([
 ])
 const priorityOfNone = 5
 
-/** Columns that have a place of their own here, and those that only serve searches there. */
+/** Columns that have a counterpart here, and those that serve only searches there. */
 const placed = new Set([
   'id',
   'name',
@@ -138,11 +139,11 @@ const placed = new Set([
   'version',
 ])
 
-/** What other tables say of a task. */
+/** What other tables say about a task. */
 interface Around {
   readonly row: string
   readonly waitsFor: readonly string[]
-  /** One of these is not done. */
+  /** Whether at least one of these is not done. */
   readonly waits: boolean
   readonly tags: readonly Row[]
   readonly comments: readonly Row[]
@@ -188,7 +189,7 @@ function firstLine(content: string | null | undefined): string {
   return content?.split('\n')[0]?.trim() ?? ''
 }
 
-/** Its own metadata: JSON where it is some and can be kept, else the text. */
+/** The task's own metadata: as JSON if it is valid and can be stored, otherwise as text. */
 function metadataOf({ metadata }: Task): { metadata?: Json } {
   if (!metadata) return {}
   try {

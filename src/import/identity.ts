@@ -1,10 +1,10 @@
-/** The id of something taken over: made from what it is, so that the same thing gets the same id whenever it comes. */
+/** Ids of imported things, derived from what they are, so that the same thing gets the same id in every import. */
 import { createHash } from 'node:crypto'
 
-/** The space of names of this package's imports; any number will do, as long as it stays this one. */
+/** The UUID namespace of this package's imports. Any number would do, but it must never change. */
 const space = Buffer.from('5b2d6c1e8f4a5d7c9a3e17b0c4f26d81', 'hex')
 
-/** A UUID of a name (version 5). */
+/** The UUID (version 5) of a name. */
 export function idFor(...names: readonly (string | number)[]): string {
   const hash = createHash('sha1').update(space).update(JSON.stringify(names)).digest()
   hash.writeUInt8((hash.readUInt8(6) & 0x0f) | 0x50, 6)

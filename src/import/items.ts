@@ -1,6 +1,6 @@
 /**
- * Brings items in: everything is looked at before anything is taken over, what others wait for comes before them, and
- * piece by piece, so that an import that was interrupted is simply run again.
+ * Imports items. Everything is checked before anything is imported. Items come after those they wait for, and in
+ * pieces, so that an interrupted import can simply be run again.
  */
 
 import { maxBlockers } from '../domain/dependency.ts'
@@ -23,19 +23,19 @@ import { firstIssue } from './source.ts'
 
 /** One item as a reader found it. */
 export interface Arriving {
-  /** As its program names it. */
+  /** The name its program gave it. */
   readonly name: string
-  /** Where it stands. */
+  /** Where it is in the file. */
   readonly row: string
   readonly entry: Omit<ItemEntry, 'parent' | 'blockers'>
-  /** Names of what it is stacked on and what it waits for. */
+  /** Names of the item it is stacked on, and of those it waits for. */
   readonly parent: string | null
   readonly waitsFor: readonly string[]
   /** What is missing or was changed. */
   readonly gaps: readonly string[]
 }
 
-/** A row that cannot be taken over, with its name as far as that can be read. */
+/** A row that cannot be imported, with its name if that can be read. */
 export interface UnfitRow extends BadRow {
   readonly name?: unknown
 }
@@ -47,6 +47,7 @@ export interface Harvest {
   readonly skipped: ImportReport['skipped']
 }
 
+/** Where the items go. */
 export interface Destination {
   readonly from: ImportSource
   /** The file, in words. */
@@ -55,9 +56,13 @@ export interface Destination {
   readonly workflow: 'merge' | 'task'
 }
 
-/** As long as the reason of a quarantine may be. */
+/** The longest reason a quarantine can have. */
 const maxReason = 2000
 
+/**
+ * Imports what a reader found, or with `dryRun` says what would be imported. Refuses everything when a row is bad,
+ * unless `skipBad`.
+ */
 export async function bringItems(
   hf: Holdfast,
   harvest: Harvest,
@@ -87,7 +92,7 @@ function isHeld(workflow: string, { state, holder }: Pick<ItemEntry, 'state' | '
   return holder != null && definition !== undefined && knownState(definition, state)?.held === true
 }
 
-/** Its name, unless it is finished: then nothing waits for it any more. */
+/** Its name, or undefined if it is finished: nothing waits for a finished item. */
 function openName({ name, entry }: Pick<Arriving, 'name' | 'entry'>, workflow: string): string | undefined {
   const definition = builtInWorkflow(workflow)
   const isClosed = definition !== undefined && knownState(definition, entry.state)?.closed !== undefined
@@ -98,7 +103,7 @@ function dependenciesOf({ parent, waitsFor }: Arriving): readonly string[] {
   return parent === null ? waitsFor : [parent, ...waitsFor]
 }
 
-/** Those that can be taken over, and why the others cannot. */
+/** The items that can be imported, and why the others cannot. */
 function soundOnes({ arriving, bad }: Harvest, workflow: string): Sound {
   const seen = new Map<string, string>()
   const faults = new Map<Arriving, string>()
@@ -131,7 +136,7 @@ function faultOf(
   const parsed = check(itemEntry(), entry)
   if (!parsed.isSound) return firstIssue(parsed.issues)
   if (workflow !== 'task') return null
-  // Its words go where any JSON may be, so they are checked as those of a task that is added here.
+  // Its words are stored where any JSON is allowed, so they are checked like those of a task that is added here.
   const words = check(taskWords(), {
     ...(Object(entry.data) as object),
     ...(Object(entry.payload) as object),
@@ -142,16 +147,19 @@ function faultOf(
 type Sound = Pick<Harvest, 'arriving' | 'bad'>
 type Ready = Omit<Arriving, 'entry'> & { readonly entry: ItemEntry }
 
-/** What is known of the rows that others wait for. */
+/** What is known about the rows that others wait for. */
 interface Ground {
   readonly from: ImportSource
-  /** Of those that are taken over, by name. */
+  /** Ids of the items to import, by name. */
   readonly ids: ReadonlyMap<string, string>
-  /** Names of those that stand in the file, are not finished, and cannot be. */
+  /** Names of rows in the file that are not finished and cannot be imported. */
   readonly unfit: ReadonlySet<unknown>
 }
 
-/** With ids instead of names. What it waits for and is not there is told; what was left out keeps it back. */
+/**
+ * Replaces names by ids. Reports dependencies that are missing from the file, and quarantines the item if one could not
+ * be imported.
+ */
 function resolved(arriving: Arriving, { from, ids, unfit }: Ground): Ready {
   const { parent, waitsFor, entry } = arriving
   const blockers = [...new Set(waitsFor)].flatMap((name) => ids.get(name) ?? [])
@@ -184,7 +192,7 @@ interface Brought {
   readonly refused: readonly BadRow[]
 }
 
-/** What waits for a row that the store refuses is refused with it, and asked for again without it. */
+/** An item that waits for a row the store refuses is refused along with it, then sent again without that dependency. */
 async function bringPieces(
   hf: Holdfast,
   { arriving, bad }: Sound,

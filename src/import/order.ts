@@ -1,4 +1,4 @@
-/** Things that wait for one another, put in an order in which each comes after what it waits for. */
+/** Puts things that wait for one another in an order in which each comes after those it waits for. */
 
 export interface Named {
   readonly name: string
@@ -6,18 +6,18 @@ export interface Named {
 
 type WaitsFor<Thing> = (thing: Thing) => readonly string[]
 
-/** Things that wait for things that are not there are not held up by that. There must be no circles. */
+/** Things named as dependencies but not in the list are ignored. There must be no cycles. */
 export function inOrder<Thing extends Named>(things: readonly Thing[], waitsFor: WaitsFor<Thing>): Thing[] {
   return walk(things, waitsFor).ordered
 }
 
-/** Everything that waits for itself through others, with those it waits for directly. */
+/** Everything that waits for itself through others, with those members of the cycle that it waits for directly. */
 export function circlesOf<Thing extends Named>(
   things: readonly Thing[],
   waitsFor: WaitsFor<Thing>,
 ): { readonly member: Thing; readonly others: readonly string[] }[] {
   const { stuck } = walk(things, waitsFor)
-  // Behind a circle others are stuck too; seen from the other end they are not.
+  // Things behind a cycle are stuck too. Walked in the other direction, they are not.
   const waiters = new Map<string, string[]>()
   for (const thing of stuck) {
     for (const name of waitsFor(thing)) {
@@ -31,7 +31,7 @@ export function circlesOf<Thing extends Named>(
   return members.map((member) => ({ member, others: waitsFor(member).filter((name) => names.has(name)) }))
 }
 
-/** Takes away what waits for nothing, again and again; what is left is stuck. */
+/** Removes what waits for nothing, again and again; the rest is stuck. */
 function walk<Thing extends Named>(things: readonly Thing[], waitsFor: WaitsFor<Thing>) {
   const byName = new Map(things.map((thing) => [thing.name, thing]))
   const missing = new Map<string, number>()
@@ -46,7 +46,7 @@ function walk<Thing extends Named>(things: readonly Thing[], waitsFor: WaitsFor<
     }
   }
   const ordered = things.filter(({ name }) => missing.get(name) === 0)
-  // It grows while it is walked.
+  // Grows while it is iterated.
   for (const { name } of ordered) {
     for (const waiter of waiters.get(name) ?? []) {
       const left = (missing.get(waiter.name) as number) - 1

@@ -1,6 +1,6 @@
 /**
- * Takes over a `PENDING_ACKS.json`: every pending message goes on here under its old id, from the attempt it had
- * reached. The file is only read. Repeating the import changes nothing. A damaged file is refused as a whole.
+ * Imports a `PENDING_ACKS.json`. Every pending message continues here under its old id, from the attempt it had
+ * reached. The file is only read. Importing twice is a no-op. A damaged file is refused as a whole.
  */
 
 import * as z from 'zod'
@@ -12,14 +12,15 @@ import { damaged, firstIssue, parseJson, type TextSource, textOf, timeOf } from 
 
 const what = 'the file of pending acknowledgements'
 
+/** What the import did. */
 export interface PendingAcksReport {
   /** Version of the file; 0 when it has none. */
   readonly version: number
-  /** Ids taken over now (or that would be). */
+  /** Ids that were imported (or would be). */
   readonly imported: string[]
-  /** Ids that were there already. */
+  /** Ids that were already here. */
   readonly known: string[]
-  /** Of those taken over now: ids with something missing, each with what. */
+  /** Imported ids with something missing, and what. */
   readonly flagged: { readonly id: string; readonly gaps: string[] }[]
 }
 
@@ -38,7 +39,10 @@ const file = z.object({
 })
 type PendingAck = z.output<typeof pendingAck>
 
-/** `source`: a path, or the text of such a file. Times without a zone are this host's local time. */
+/**
+ * Imports pending messages. `source`: a path, or the text of such a file. Times without a zone are this host's local
+ * time.
+ */
 export async function importPendingAcks(
   hf: Holdfast,
   source: TextSource,
@@ -47,7 +51,7 @@ export async function importPendingAcks(
   const { version, imports } = parse(textOf(source, 'a PENDING_ACKS.json, or its text'))
   const entries = imports.map(({ entry }) => entry)
   const bring = (isDry: boolean) => importAll(hf, entries, isDry, onProgress)
-  // All of it is looked at before any of it is taken over.
+  // Check all of it before importing any of it.
   const looked = await bring(true)
   const taken = dryRun ? looked : await bring(false)
   const fresh = new Set(taken.imported)
@@ -91,7 +95,7 @@ function parse(text: string) {
     return { row, found, why: earlier ? `its id stands in ${earlier} already` : why }
   })
   const bad = read.flatMap(({ row, why }) => (why === undefined ? [] : [{ row, why }]))
-  // A message that is lost is one nobody will miss until it matters.
+  // Never skipped: nobody would notice that a message is gone until it matters.
   assertNoneBad(bad, { what, skipBad: 'never' })
   return { version, imports: read.flatMap(({ found }) => found ?? []) }
 }

@@ -1,9 +1,10 @@
-/** What an import tells, the same for every source, and how it refuses rows that cannot be taken over. */
+/** What every import reports, and how it refuses rows that cannot be imported. */
 import { counted } from '../domain/count.ts'
 import { InvalidError } from '../errors.ts'
 
 export type ImportSource = 'pending-acks' | 'zjj' | 'exarp-go' | 'evaluation-locks' | 'beads'
 
+/** How an import runs. */
 export interface ImportOptions {
   /** Look at everything, say what would be done, and change nothing. */
   readonly dryRun?: boolean | undefined
@@ -12,32 +13,34 @@ export interface ImportOptions {
   readonly onProgress?: ((progress: ImportProgress) => void) | undefined
 }
 
+/** How far an import is. */
 export interface ImportProgress {
   readonly phase: 'looking' | 'importing'
   readonly done: number
   readonly total: number
 }
 
-/** Things are named as their old program named them. */
+/** What an import did. Things are called by the names their old program gave them. */
 export interface ImportReport {
   readonly from: ImportSource
   readonly dryRun: boolean
-  /** Taken over now (or what would be). */
+  /** Imported now (or what would be). */
   readonly imported: readonly string[]
-  /** Taken over before; left as they are here. */
+  /** Imported earlier, and left as they are here. */
   readonly known: readonly string[]
-  /** Of those taken over now: held there. They arrive with a lapsed lease and come back by themselves. */
+  /** Imported now and held there. They arrive with a lapsed lease, so recovery gives them back. */
   readonly lapsed: readonly string[]
-  /** Taken over with something missing or changed, each with what. */
+  /** Imported with something missing or changed, and what. */
   readonly flagged: readonly { readonly id: string; readonly gaps: readonly string[] }[]
-  /** No work for anybody here, each with why. */
+  /** Not work for anybody here, and why. */
   readonly skipped: readonly { readonly id: string; readonly why: string }[]
-  /** Not to be taken over; only where bad rows were to be skipped. */
+  /** Rows that cannot be imported; only if bad rows were to be skipped. */
   readonly bad: readonly BadRow[]
 }
 
+/** A row that cannot be imported. */
 export interface BadRow {
-  /** Where it stands: `line 7`, `merge_queue row 12`. */
+  /** Where it is: `line 7`, `merge_queue row 12`. */
   readonly row: string
   readonly why: string
 }
@@ -45,7 +48,7 @@ export interface BadRow {
 const maxShown = 10
 const maxListed = 100
 
-/** Refuses the whole file for the sake of its bad rows, naming them, unless they are to be skipped. */
+/** Refuses the whole file if it has bad rows, and names them, unless they are to be skipped. */
 export function assertNoneBad(
   bad: readonly BadRow[],
   { what, skipBad }: { what: string; skipBad: boolean | 'never' },

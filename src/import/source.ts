@@ -1,4 +1,4 @@
-/** What another program wrote, read and never changed: text, times, and the refusal of what is not what it should be. */
+/** Reads what another program wrote, without changing it: text, times, and refusals of what is not as expected. */
 
 import { closeSync, openSync, readSync } from 'node:fs'
 import type { Json } from '../domain/item.ts'
@@ -8,7 +8,7 @@ import { decodeText } from '../domain/text.ts'
 import { type HoldfastError, InvalidError, NotFoundError } from '../errors.ts'
 import type { Issue } from '../issue.ts'
 
-/** A path, or the text itself; a string that begins with a brace is text. */
+/** A path, or the text itself. A string that begins with a brace is text. */
 export type TextSource = string | { readonly text: string }
 
 export function textOf(source: TextSource, what: string): string {
@@ -19,7 +19,7 @@ export function textOf(source: TextSource, what: string): string {
   return withoutMark(text)
 }
 
-/** More than any program of ours would have written; a device has no end at all. */
+/** More than any of these programs would write. A limit is needed because a device has no end. */
 const maxFileBytes = 128 * 1024 * 1024
 
 function bytesOf(path: string, what: string): Uint8Array {
@@ -28,7 +28,9 @@ function bytesOf(path: string, what: string): Uint8Array {
   throw damaged(what, `it is larger than ${maxFileBytes / 1024 / 1024} MiB`)
 }
 
-/** A byte more than may be, where there are more; pipes do not say how much they have. */
+/**
+ * Reads up to one byte more than the limit, to tell that there is more. Not by file size, which pipes do not report.
+ */
 function readUpTo(path: string, what: string): Uint8Array {
   const pieces: Buffer[] = []
   try {
@@ -52,7 +54,7 @@ function readUpTo(path: string, what: string): Uint8Array {
 
 const pieceBytes = 1024 * 1024
 
-/** Some editors put a mark before the first character. */
+/** Some editors put a byte order mark before the first character. */
 function withoutMark(text: string): string {
   return text.startsWith('\uFEFF') ? text.slice(1) : text
 }
@@ -66,7 +68,7 @@ export function unreadable(path: string, what: string, cause?: unknown): Holdfas
   })
 }
 
-/** A file that is not what it should be is refused whole. */
+/** Refuses a whole file that is not what it should be. */
 export function damaged(what: string, why: string, cause?: unknown): HoldfastError {
   return new InvalidError({
     what: `${what} cannot be read: ${why}`,
@@ -84,34 +86,39 @@ export function parseJson(text: string, what: string): unknown {
   }
 }
 
-/** What is nested deeper than a value here may be is refused before it is read: reading it takes the stack. */
+/**
+ * Refuses text that is nested deeper than a value here may be. Checked before parsing, which would exhaust the stack.
+ */
 export function parseBounded(text: string): Json {
   if (depthOfJson(text) <= maxFileDepth) return parseJsonText(text)
   throw new JsonFault([], `it is nested more than ${maxFileDepth} levels deep`, 'make it flatter')
 }
 
-/** A value of ours, and what a file may have around it. */
+/** The depth of a value, plus what a file may wrap around it. */
 const maxFileDepth = maxDepth + 10
 
-/** The first thing a schema has against a value, in a line. */
+/** The first issue of a value, on one line. */
 export function firstIssue([{ path, message }]: readonly [Issue, ...Issue[]]): string {
   return path === '' ? message : `${path}: ${message}`
 }
 
-/** Why a text cannot be taken as JSON. */
+/** Why a text cannot be read as JSON. */
 export function whyNoJson(error: unknown): string {
   return error instanceof JsonFault ? [...error.path, error.message].join(': ') : 'it is not JSON'
 }
 
 const maxTime = 8_640_000_000_000_000
 
-/** Milliseconds of an ISO time (without a zone: this host's local time) or of Unix seconds; null for none. */
+/**
+ * Milliseconds since 1970 from an ISO time (local time of this host if it has no zone) or from Unix seconds; null for
+ * none.
+ */
 export function timeOf(value: unknown): number | null {
   const time = typeof value === 'string' && value !== '' ? Date.parse(value) : secondsOf(value) * 1000
   return time >= 0 && time <= maxTime ? Math.floor(time) : null
 }
 
-/** 0 stands for none in columns that cannot be null. */
+/** In columns that cannot be null, 0 means none. */
 function secondsOf(value: unknown): number {
   return typeof value === 'number' && value !== 0 ? value : Number.NaN
 }

@@ -1,6 +1,6 @@
 /**
- * Tables of another program's SQLite file. A private copy is read: opening the file itself, even to read, may write
- * beside it, and a log that was not yet moved into it would have to be.
+ * Reads tables of another program's SQLite file. Reads a private copy: opening the original, even for reading, may
+ * create files next to it, and would have to move a pending write-ahead log into it.
  */
 import { copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,21 +13,22 @@ export type Row = Readonly<Record<string, unknown>>
 
 const maxRows = 100_000
 const maxColumns = 200
-/** Of all that is read, as bytes: a default fills each row of a small file with as much as it likes. */
+/** For all values together, in bytes: a column default can fill every row of a small file with any amount of data. */
 const maxValueBytes = 128 * 1024 * 1024
 /** Far more than any field that is imported. */
 const maxLength = 16 * 1024 * 1024
 
+/** Which tables to read. */
 export interface Wanted {
   /** Whose file it is, in words. */
   readonly what: string
-  /** Without these it is something else. */
+  /** Without these tables it is some other file. */
   readonly needed: readonly string[]
-  /** Read where they are there. */
+  /** Read if they exist. */
   readonly optional: readonly string[]
 }
 
-/** All rows of the wanted tables, by table; none for a table that is not there. */
+/** All rows of the wanted tables, by table; none for a table that does not exist. */
 export function readTables(path: string, wanted: Wanted): ReadonlyMap<string, readonly Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-import-'))
   try {
@@ -37,7 +38,7 @@ export function readTables(path: string, wanted: Wanted): ReadonlyMap<string, re
   }
 }
 
-/** The file with what has not yet been moved into it. */
+/** Copies the file together with its log, which may hold changes that are not in the file yet. */
 function copyInto(folder: string, path: string, what: string): string {
   const parts = ['', '-wal', '-journal']
   const before = parts.map((part) => stampOf(path + part))
@@ -75,7 +76,8 @@ function readCopy(path: string, wanted: Wanted): Map<string, readonly Row[]> {
   try {
     const database = driver().open(path, { maxLength })
     try {
-      // Whoever wrote the file wrote its schema too: no check may be computed. The driver allows it no functions.
+      // The schema comes from whoever wrote the file, so no check constraint may be evaluated. The driver allows it no
+      // functions.
       database.exec('pragma ignore_check_constraints = on')
       const there = tableNames(database, wanted)
       assertTables(there, wanted)
@@ -94,7 +96,7 @@ function readCopy(path: string, wanted: Wanted): Map<string, readonly Row[]> {
 
     function readAll(name: string): Row[] {
       const statement = database.prepare(`select * from ${name}`)
-      // Otherwise one number that is too large for JavaScript would refuse them all.
+      // Otherwise a single integer too large for JavaScript would make the whole read fail.
       statement.setReadBigInts(true)
       return (statement.all() as Row[]).map(plainNumbers)
     }
@@ -106,7 +108,7 @@ function readCopy(path: string, wanted: Wanted): Map<string, readonly Row[]> {
 
 const maxTables = 1000
 
-/** Plain tables: a virtual one is a program. */
+/** Ordinary tables only: a virtual table runs a program. */
 function tableNames(database: Database, { what }: Wanted): Set<string> {
   const rows = database
     .prepare(`select name from sqlite_schema where type = 'table' and rootpage > 0 limit ${maxTables + 1}`)
@@ -115,7 +117,7 @@ function tableNames(database: Database, { what }: Wanted): Set<string> {
   return new Set(rows.map(({ name }) => name))
 }
 
-/** What is stored; a column that is computed could be computed for ever, or fill the memory. */
+/** Stored columns only: a computed one could run for ever or fill the memory. */
 function columnsOf(database: Database, table: string, { what }: Wanted): string[] {
   const columns = database.prepare(`select name, hidden from pragma_table_xinfo('${table}')`).all() as {
     name: string
@@ -133,7 +135,7 @@ function assertSound(database: Database, table: string, { what }: Wanted): void 
   if (found?.quick_check !== 'ok') throw damaged(what, found?.quick_check ?? 'it cannot be checked')
 }
 
-/** Counted value by value, before any of them is kept. */
+/** Adds up the sizes of all values before any of them is read into memory. */
 function measure(database: Database, table: string, columns: readonly string[], { what }: Wanted): number {
   const lengths = columns.map((name) => `coalesce(length(cast("${name.replaceAll('"', '""')}" as blob)), 0)`)
   const [found] = database
@@ -142,14 +144,14 @@ function measure(database: Database, table: string, columns: readonly string[], 
     )
     .all() as { rows: number; bytes: number }[]
   if ((found?.rows ?? 0) > maxRows) throw damaged(what, `its table ${table} has more than ${maxRows} rows`)
-  // Names come with every row.
+  // Column names come with every row.
   return (found?.bytes ?? 0) + (found?.rows ?? 0) * columns.length * cellBytes
 }
 
-/** What a cell costs in memory even where it is empty. */
+/** What a cell costs in memory even when it is empty. */
 const cellBytes = 16
 
-/** Whole numbers as numbers where they are exact, else as their digits: the row is then judged by itself. */
+/** Integers as numbers if they are exact, otherwise as their digits, so that such a row is judged on its own. */
 function plainNumbers(row: Row): Row {
   const cells = Object.entries(row).map(([name, value]) => {
     if (typeof value !== 'bigint') return [name, value]

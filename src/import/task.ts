@@ -1,4 +1,4 @@
-/** A task of another program in the words of tasks here; what cannot be said here is kept as its metadata. */
+/** Converts a task of another program to a task here. What has no counterpart is kept as metadata. */
 import type { Json } from '../domain/item.ts'
 import { isName } from '../domain/name.ts'
 import { type Note, storeWords } from '../domain/task.ts'
@@ -16,10 +16,10 @@ const maxLabels = 100
 export interface ForeignTask {
   readonly from: ImportSource
   readonly row: string
-  /** Its id there: the key here. */
+  /** Its id there, which becomes its key here. */
   readonly key: string
   readonly title: string
-  /** Its texts, one after the other. */
+  /** Its texts, in order. */
   readonly texts: readonly string[]
   readonly labels: readonly string[]
   readonly owner: string | null
@@ -39,7 +39,7 @@ export interface ForeignTask {
   readonly gaps: readonly string[]
 }
 
-/** `now` stands in for a time that is not told. */
+/** `now` is used when the creation time is missing. */
 export function asArriving(task: ForeignTask, now: number): Arriving {
   const names = usableNames(task)
   const isCut = task.title.length > maxTitle
@@ -91,7 +91,7 @@ function unusableGap(name: string): string {
   return `${which} cannot be names here: see its metadata`
 }
 
-/** Names people and agents have there, as far as they are names here; the others as they were. */
+/** Names of people, agents and labels: those that are valid names here, and the others unchanged as `unusable`. */
 function usableNames({ owner, host, holder, submittedBy, labels }: ForeignTask) {
   const given = { owner, host, holder, submittedBy }
   const usable = (name: string | null) => (isName(name) ? name : null)
@@ -110,7 +110,7 @@ function usableNames({ owner, host, holder, submittedBy, labels }: ForeignTask) 
   }
 }
 
-/** Here an agent wrote it, whose name is one. */
+/** The author of a note here is an agent with a valid name, so any other author is moved into the text. */
 function shortened({ at, by, text }: Note): Note {
   return isName(by)
     ? { at, by, text: cutText(text, maxNote) }

@@ -1,7 +1,7 @@
 /**
- * Takes over the merge queue of zjj: its SQLite file with the entries, the processing lock and the record of what
- * happened. Entries keep their states, their places in stacks and their attempts; what was held arrives lapsed. The
- * file is only read; repeating the import changes nothing.
+ * Imports the merge queue of zjj from its SQLite file: entries, processing lock and event history. Entries keep their
+ * states, positions in stacks, and attempts; what was held arrives lapsed. The file is only read. Importing twice is a
+ * no-op.
  */
 
 import * as z from 'zod'
@@ -64,11 +64,13 @@ const eventRow = z.object({
 })
 type Event = z.output<typeof eventRow>
 
+/** How the merge queue of zjj is imported. */
 export interface ZjjOptions extends ImportOptions {
   /** The queue its entries go to; default `merge`. */
   readonly queue?: string | undefined
 }
 
+/** Imports the merge queue of zjj. `path`: its SQLite file. */
 export async function importZjj(
   hf: Holdfast,
   path: string,
@@ -137,7 +139,7 @@ function harvestOf(tables: ReadonlyMap<string, readonly Row[]>, queue: string): 
   return { arriving, bad, skipped: orphansOf(events.byEntry, rows) }
 }
 
-/** Words of earlier versions, still found in old files. */
+/** State names of earlier versions, still found in old files. */
 const legacyStates: ReadonlyMap<string, string> = new Map([
   ['processing', 'claimed'],
   ['completed', 'merged'],
@@ -166,15 +168,15 @@ function arrivingOf(entry: Entry, row: string, queue: string, history: readonly 
     name: entry.workspace,
     row,
     entry: {
-      // Another file may have a row of the same number.
+      // Not by number alone: another file may have a row with the same one.
       id: idFor('zjj', queue, entry.id, entry.workspace, entry.added_at),
       key: entry.workspace,
       dedupeKey: entry.dedupe_key || null,
       state,
-      // There, any number was taken; what is beyond the ends comes first or last here.
+      // zjj accepts any number. Those out of range come first or last here.
       priority: Math.min(Math.max(entry.priority, 0), maxPriority),
       holder: isHeld ? agent : null,
-      // There, who added an entry and who holds it share a column.
+      // In zjj, the agent who added an entry and the one who holds it share a column.
       submittedBy: isHeld ? null : agent,
       attempts: entry.attempt_count,
       failures: entry.attempt_count,
@@ -214,7 +216,7 @@ function withoutNothing(facts: Readonly<Record<string, string | number | null | 
   return Object.fromEntries(there) as Record<string, string | number>
 }
 
-/** What happened to each entry, in order. */
+/** The events of each entry, in order. */
 function eventsOf(rows: readonly Row[]) {
   const byEntry = new Map<number, Event[]>()
   const bad: BadRow[] = []
@@ -234,7 +236,7 @@ function eventsOf(rows: readonly Row[]) {
 
 const maxDetails = 1000
 
-/** The details were put together by hand there, and are not always JSON. */
+/** zjj builds the details by hand, and they are not always valid JSON. */
 function eventFacts({ event_type: kind, created_at: at, details_json: details }: Event) {
   const facts = withoutNothing({ kind, at: timeOf(at), details: details && cutText(details, maxDetails) })
   try {

@@ -1,6 +1,6 @@
 /**
- * Runs one command against rows, whoever loads them: a generator that yields what it needs (once, and at most
- * once more) and returns the decision. Idempotency is here, so that it is the same for every operation.
+ * Runs one command against rows, no matter who loads them: a generator that yields what it needs (once, and at most
+ * once more) and returns the decision. Idempotency lives here so that it works the same for every operation.
  */
 import { createHash } from 'node:crypto'
 import type { Item } from '../domain/item.ts'
@@ -28,7 +28,7 @@ import { type AnyOperation, parseInput } from './operation.ts'
 import { maxReclaimed } from './recovery/recovery.ts'
 import { operations } from './table.ts'
 
-/** A command whose input was checked. */
+/** A command whose input has been checked. */
 export interface Prepared {
   readonly command: Command
   readonly operation: AnyOperation
@@ -52,7 +52,7 @@ export function prepare(command: Command): Prepared {
     return { command, operation, input: parseInput(operation, command.input), requestHash: null }
   }
   assertIdempotencyKey(command.idempotencyKey)
-  // What is hashed is what is done, also where an object has a text of its own for every time it is asked.
+  // Copied once, so that the hash covers exactly what is executed even if an object serializes differently each time.
   const given = asJson(command.input, operation)
   return {
     command,
@@ -62,7 +62,7 @@ export function prepare(command: Command): Prepared {
   }
 }
 
-/** The same command with its input checked, as plain data: it can go to another thread, and is not checked again. */
+/** The same command with its input checked, as plain data: it can go to another thread and is not checked again. */
 export function checkCommand(command: Command): Command {
   const { input, requestHash } = prepare(command)
   return { ...command, input, checked: { requestHash } }
@@ -78,7 +78,7 @@ function asJson(input: unknown, operation: AnyOperation): unknown {
   }
 }
 
-/** Wide enough for a thousand payloads of any size and depth: the schema says what is too much for one. */
+/** Large enough for a thousand payloads of any size and depth: the schema limits each one. */
 const requestBounds = { maxBytes: 400_000_000, maxDepth: maxDepth + 10 }
 
 function isInstance(instance: unknown): boolean {
@@ -94,7 +94,7 @@ function unusableInstance(): InvalidError {
   })
 }
 
-/** Queues that commands claim from, each once. */
+/** The queues that these commands claim from, each once. */
 export function claimedQueues(batch: readonly { readonly prepared: Prepared }[]): string[] {
   const queues = new Set<string>()
   for (const { prepared } of batch) {
@@ -106,7 +106,7 @@ export function claimedQueues(batch: readonly { readonly prepared: Prepared }[])
 
 const maxIdempotencyKey = 255
 
-/** Any words that can be stored and shown; an empty key would make strangers' requests one. */
+/** Any text that can be stored and shown. An empty key would make the requests of strangers look like one. */
 function assertIdempotencyKey(key: unknown): void {
   if (typeof key === 'string' && /^[^\p{Cc}\p{Surrogate}]+$/u.test(key) && key.trim() !== '') {
     if (key.length <= maxIdempotencyKey) return
@@ -118,8 +118,8 @@ function assertIdempotencyKey(key: unknown): void {
 }
 
 /**
- * The same text for the same request, whatever the order of its fields and whoever asks: a program that repeats its
- * request after a crash has another pid, and so another name unless it was given one.
+ * The same text for the same request, regardless of field order and of who asks: a program that repeats its request
+ * after a crash has another pid, and so another name unless it was given one.
  */
 function hashRequest({ operation, input }: Command, { tokenIdentifies }: AnyOperation): string {
   const { token, ...rest } = (input ?? {}) as Record<string, unknown>
@@ -129,14 +129,14 @@ function hashRequest({ operation, input }: Command, { tokenIdentifies }: AnyOper
   return tokenIdentifies === 'grant' && token !== undefined ? `${digest}.${token}` : digest
 }
 
-/** The handle forgets a grant that ended, so a repeated request may have left out the token of the first. */
+/** The handle forgets a grant that ended, so a repeated request may lack the token of the first. */
 function isSameRequest(one: string, other: string): boolean {
   const [[digest, token], [otherDigest, otherToken]] = [one.split('.'), other.split('.')]
   if (digest !== otherDigest) return false
   return token === otherToken || token === undefined || otherToken === undefined
 }
 
-/** What the clocks of the store show; whose server has one of its own says whether it may be believed. */
+/** The store's clocks. An engine whose server has its own clock says whether that clock can be trusted. */
 interface Clocks {
   readonly now: number
   readonly wall: number
@@ -173,12 +173,12 @@ export function* decide(prepared: Prepared, clocks: () => Clocks): Generator<Nee
   }
 }
 
-/** Whether the caller can be written to once it has done this. */
+/** Whether the caller can be sent messages once it has done this. */
 function isIntroduced({ introduces }: AnyOperation, { instance }: Caller): boolean {
   return introduces === 'everybody' || (introduces === 'unbound' && instance === null)
 }
 
-/** Only who has done something: one that asks in vain, again and again, leaves no trace. */
+/** Only for a caller that changed something: one that keeps asking in vain leaves no trace. */
 function introduction({ changes }: Decision, { agent, wall }: Context): Change[] {
   return changes.length === 0
     ? []
@@ -213,7 +213,7 @@ function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>
   return 'ask' in step ? step.then(yield step.ask) : step
 }
 
-/** The first answer again, as far as the grants it handed out are still current. */
+/** Repeats the first answer, as far as the grants it handed out are still current. */
 function* repeat(
   earlier: Answer,
   prepared: Prepared,
@@ -258,10 +258,13 @@ interface Granted {
   readonly locks: readonly Lock[]
 }
 
-/** A holder counts from its request, also from a repeated one: so does the store, or it would believe longer. */
+/**
+ * A holder counts its lease from its request, even a repeated one. The store has to renew too, or the holder would
+ * trust the lease for longer than the store does.
+ */
 function renewals({ items, locks }: Granted, lost: readonly Grant[], agent: string, now: number): Change[] {
   const isOwn = (row: Item | Lock) => row.agent === agent
-  // What was lost may be the same agent's again, under another grant.
+  // The same agent may hold a lost item again, under another grant.
   const isLost = ({ id }: Item) => lost.some((grant) => grant.kind === 'item' && grant.id === id)
   return [
     ...items
@@ -271,7 +274,7 @@ function renewals({ items, locks }: Granted, lost: readonly Grant[], agent: stri
   ]
 }
 
-/** Whether the answer is for the agent that asked alone: it tells of a lease, which another must not take for its own. */
+/** Whether the answer is only for the agent that asked: it describes a lease that another must not take for its own. */
 function isPersonal({ operation, command }: Prepared, { granted = [], changes }: Decision): boolean {
   const holds = ({ after }: Change) =>
     after !== null && 'expiresAt' in after && after.expiresAt !== null && after.agent === command.caller.agent

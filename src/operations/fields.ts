@@ -11,14 +11,14 @@ import { InvalidError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 
 export const maxBatch = 1000
-/** The most entries of one page, whatever is listed. */
+/** Maximum page size of every list. */
 export const maxPage = 1000
 export const maxPriority = 10
 const priorityRule = `must be a whole number from 0 (first) to ${maxPriority} (last)`
 
 const nameRule = `1 to ${maxNameLength} letters, digits or _ . : / @ + # = , ~ - and inner spaces, without ".."`
 
-/** Words of people and programs: anything that can be stored and read again as it was. */
+/** Free text: anything that can be stored and read back unchanged. */
 export function text(maxLength: number): z.ZodString {
   const known = texts.get(maxLength)
   if (known) return known
@@ -27,10 +27,9 @@ export function text(maxLength: number): z.ZodString {
   return made
 }
 
-/** A schema never changes, and making one costs a command a tenth of a millisecond. */
+/** Cached because a schema never changes and building one costs a command 0.1 ms. */
 const texts = new Map<number, z.ZodString>()
 
-/** `next` of the previous page. */
 export const after = text(500).optional().describe('`next` of the previous page.')
 
 export const name = z.string().refine(isName, { error: `must be ${nameRule}` })
@@ -47,14 +46,14 @@ export const leaseMs = z
   .max(maxLeaseMs, { error: 'a lease lasts at most 24 h' })
   .optional()
   .describe('Length of the lease in ms.')
-/** The same bounds for everything that has a priority, however it is given. */
+/** Shared, so that every priority has the same bounds however it is given. */
 export const priority = z
   .int({ error: priorityRule })
   .min(0, { error: priorityRule })
   .max(maxPriority, { error: priorityRule })
   .optional()
   .describe(`0 (first) to ${maxPriority} (last); default 5.`)
-/** Waits before other tries; what is left out stays as it is. */
+/** Delays between retries. Fields left out keep their current value. */
 export const backoff = lazily(() =>
   z
     .strictObject({
@@ -75,11 +74,11 @@ export const dryRun = z.boolean().optional().describe('Report what would be done
 export const limit = z.int().min(1).max(maxPage).optional().describe(`How many at most, up to ${maxPage}.`)
 export const wallTime = z.int().min(0).max(8_640_000_000_000_000)
 
-/** Any JSON value, read as its text. */
+/** Any JSON value, converted to its JSON text. */
 export const asJsonText = (maxBytes = maxPayloadBytes) =>
   z.unknown().transform((value, context) => readAt(value, context, () => jsonText(value, maxBytes)))
 
-/** Any JSON value, as its text would be read. */
+/** Any JSON value, as it would look after a round trip through its text. */
 export const json = () =>
   z
     .unknown()
@@ -87,7 +86,7 @@ export const json = () =>
       readAt(value, context, () => jsonCopy(value, { maxBytes: maxPayloadBytes, maxDepth })),
     )
 
-/** A fault is told with the path to it, from the whole input on. */
+/** Reports a fault with its full path, starting at the root of the input. */
 function readAt<Value>(value: unknown, context: z.core.$RefinementCtx, read: () => Value): Value {
   try {
     return read()
@@ -100,10 +99,7 @@ function readAt<Value>(value: unknown, context: z.core.$RefinementCtx, read: () 
   }
 }
 
-/**
- * An object whose names are the caller's own words. A record of zod would leave out `__proto__` without a word; a map
- * takes every name.
- */
+/** An object with keys chosen by the caller. A zod record would silently drop `__proto__`; a map accepts every key. */
 function byName<Value extends z.ZodType>(name: z.ZodString, value: Value): ByName<Value> {
   const entries = (given: Json) => (z.core.util.isPlainObject(given) ? new Map(Object.entries(given)) : given)
   return z
@@ -123,7 +119,7 @@ export const data: ByName<z.ZodType<Json, unknown>> = json()
   .pipe(byName(z.string().max(100), z.custom<Json>()))
   .describe('Data of the workflow itself.') as never
 
-/** What was put together must not be larger than what could have been given at once. */
+/** Merged data must not exceed the size limit for data given in one call. */
 export function assertSize(what: string, value: unknown): void {
   try {
     jsonText(value, maxPayloadBytes)

@@ -1,6 +1,7 @@
 /**
- * What an operation is: one row of the table from which the library's methods, the CLI, HTTP routes, MCP tools
- * and the reference are made. `needs` names rows from the input alone; `decide` is pure and synchronous.
+ * An operation: one row of the table from which the library's methods, the CLI, HTTP routes, MCP tools and the
+ * reference are built. `needs` names the rows to load from the input and the caller alone; `decide` is pure and
+ * synchronous.
  */
 import type * as z from 'zod'
 import type { Ask, Caller, Context, Decision, Grant, Loaded, Needs } from '../engines/engine.ts'
@@ -19,43 +20,47 @@ export interface Operation<
   /** One sentence for help texts and the reference. */
   readonly summary: string
   readonly effect: 'read' | 'write' | 'admin'
-  /** The queue it claims from: recovery runs before a batch that claims, and begins there. */
+  /** The queue it claims from. Recovery runs before a batch that claims, and starts with that queue. */
   readonly claims?: (input: z.output<Schema>) => string
-  /** What it leases to its caller: so it can be claimed for another process, or by hand. */
+  /** What it leases to its caller, which means it can also be claimed for another process or by hand. */
   readonly grants?: 'item' | 'lock'
   /** A read whose answer depends on who asks. */
   readonly answersAgent?: true
-  /** The library's method can wait for it: with `waitMs`, until `signal` fires. */
+  /** The library's method can wait for it, for `waitMs` or until `signal` fires. */
   readonly waits?: true
   /**
-   * Whoever does this can be written to from then on. `unbound`: only where no process stands behind the caller, since
-   * those are known by their processes.
+   * The caller can be sent messages from then on. `unbound`: only if the caller has no process, because an agent with a
+   * process is already known by it.
    */
   readonly introduces?: 'everybody' | 'unbound'
   /**
-   * Who calls it: anybody, unless it says so. `client`: the runtime of a process, which may be far from the store.
-   * `internal`: the runtime beside the store.
+   * Who calls it; anybody by default. `client`: the runtime of a process, which may be far from the store. `internal`:
+   * the runtime next to the store.
    */
   readonly class?: 'client' | 'internal'
-  /** Input that only the runtime may fill: a caller who could state it could forge a proof of death. */
+  /** Input that only the runtime may fill in: a caller that could state it could forge a proof of death. */
   readonly facts?: readonly Fact[]
-  /** It may bring work to a queue: a worker that waits there claims in the same transaction. */
+  /** It may add work to a queue: a worker waiting there claims in the same transaction. */
   readonly addsWork?: true
-  /** It keeps leases alive: nothing else goes before it. */
+  /** It keeps leases alive, so nothing else goes before it. */
   readonly isUrgent?: true
   /**
-   * What a token says to an idempotency key. `caller`, the default: it proves who asks, and a later holder may repeat the
-   * request. `request`: it is part of what is asked. `grant`: the same, but one left out is the caller's own grant.
+   * What a token means for an idempotency key. `caller`, the default: it proves who asks, and a later holder may repeat
+   * the request. `request`: it is part of the request. `grant`: the same, but an omitted token means the caller's own
+   * grant.
    */
   readonly tokenIdentifies?: 'caller' | 'request' | 'grant'
-  /** Who asks is part of what is asked, as when a recipient answers: another agent's request is another one. */
+  /**
+   * The caller is part of the request, as when a recipient answers: the same call by another agent is a new request.
+   */
   readonly agentIdentifies?: 'request'
   /**
-   * Of a claim of several things: its answer without those whose grants have ended, null when nothing is left. Repeated
-   * under its idempotency key, it is answered so; where this is missing, one that ended ends them all.
+   * For a claim of several things: the answer without those whose grants have ended, or null when none are left. A
+   * retry under the same idempotency key gets this answer. Without this function, one ended grant fails the whole
+   * retry.
    */
   readonly withoutLost?: (answer: Output, lost: readonly Grant[]) => Output | null
-  /** How many fresh ids the command must bring along; none unless it says so. */
+  /** How many fresh ids the command must carry; none by default. */
   readonly freshIds?: (input: z.input<Schema>) => number
   readonly input: Schema
   readonly output: z.ZodType<Output>
@@ -63,10 +68,10 @@ export interface Operation<
   decide(rows: Loaded<N>, input: z.output<Schema>, context: Context): Step<NoInfer<Output>>
 }
 
-/** What a decision leads to: the changes, or one more question. */
+/** The result of `decide`: the decision, or a request for more rows. */
 export type Step<Output> = Decision<Output> | Ask<Needs, Output>
 
-/** The operation as the engine runs it, its types erased after they were checked here. */
+/** An operation as the engine runs it. Its types are checked here and then erased. */
 export interface AnyOperation
   extends Omit<Operation, 'needs' | 'decide' | 'freshIds' | 'claims' | 'withoutLost'> {
   readonly freshIds?: (input: unknown) => number
@@ -76,7 +81,7 @@ export interface AnyOperation
   decide(rows: Loaded<Needs>, input: unknown, context: Context): Decision | Ask
 }
 
-/** An operation as it is written down, with schemas that are made when they are first asked for. */
+/** An operation as its file defines it, with schemas that are built on first use. */
 interface Definition<
   Name extends string,
   Schema extends z.ZodType,
@@ -88,7 +93,7 @@ interface Definition<
   readonly output: () => z.ZodType<Output>
 }
 
-/** An operation that still knows its name and the types of its input and output; the table is made of these. */
+/** An operation that still knows its name and its input and output types. The table consists of these. */
 export interface Row<Name extends string, Schema extends z.ZodType, Output, Fact extends string>
   extends AnyOperation {
   readonly name: Name
@@ -118,10 +123,10 @@ export function operation<
   } as unknown as Row<Name, Schema, Output, Fact>
 }
 
-/** What a schema made lazily reads. */
+/** The output type of a lazily built schema. */
 export type OutputOf<Make extends () => z.ZodType> = z.output<ReturnType<Make>>
 
-/** Keeps the type of the rows asked for. */
+/** Asks for more rows, and keeps their type. */
 export function ask<N extends Needs, Output>(
   needs: N,
   then: (more: Loaded<N>) => Decision<Output>,
@@ -129,13 +134,13 @@ export function ask<N extends Needs, Output>(
   return { ask: needs, then } as unknown as Ask<Needs, Output>
 }
 
-/** The same step with its result told differently. */
+/** The same step with its result mapped. */
 export function mapStep<From, To>(step: Step<From>, tell: (result: From) => To): Step<To> {
   const mapped = (decision: Decision<From>): Decision<To> => ({ ...decision, result: tell(decision.result) })
   return 'ask' in step ? ask(step.ask, (more) => mapped(step.then(more))) : mapped(step)
 }
 
-/** Checks input; the error names the field, what was wrong, and the nearest known name of an unknown one. */
+/** Checks input. The error names the field and what was wrong, and for an unknown field the nearest known name. */
 export function parseInput(
   operation: Pick<AnyOperation, 'name' | 'input'> &
     Partial<Pick<AnyOperation, 'effect' | 'grants' | 'answersAgent' | 'waits'>>,
@@ -155,7 +160,7 @@ export function parseInput(
   })
 }
 
-/** Refuses what only the runtime can know, where somebody else says it. */
+/** Refuses facts that only the runtime can know when somebody else states them. */
 export function assertNoFact(
   { name, facts = [] }: Pick<AnyOperation, 'name' | 'facts'>,
   given: unknown,
@@ -173,7 +178,7 @@ function describe({ path, message }: Issue): string {
   return path === '' ? message : `${path}: ${message}`
 }
 
-/** What the library's methods take beside the input: who calls, and how. */
+/** Names of what the library's methods take besides the input: who calls, and how. */
 export function callNamesOf(
   operation: Partial<Pick<AnyOperation, 'effect' | 'grants' | 'answersAgent' | 'waits'>>,
 ): ReadonlySet<string> {

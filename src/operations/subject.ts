@@ -1,4 +1,4 @@
-/** The things an operation is about: found, or refused with what to do. */
+/** Finds the things an operation is about, or refuses with an error that says what to do. */
 import { maxWalked } from '../domain/dependency.ts'
 import { type Item, withoutClosedBlockers } from '../domain/item.ts'
 import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
@@ -30,7 +30,7 @@ export function requireQueue(
   })
 }
 
-/** The item an act is about. Whoever names a token held it, so an item that is gone was taken from its holder. */
+/** The item an operation acts on. A caller that gives a token has held the item, so a missing item is a lost lease. */
 export function requireItem(
   item: Item | null,
   queue: string,
@@ -54,7 +54,7 @@ export function requireItem(
   })
 }
 
-/** Needed to set what an item that is there waits for. */
+/** Rows needed to change what an existing item waits for. */
 export const surroundingsOf = (id: string, awaited: readonly string[]) => ({
   dependents: { select: 'transitiveDependents', id, limit: maxWalked } as const,
   awaited: { select: 'transitiveBlockers', ids: awaited, limit: maxWalked } as const,
@@ -62,10 +62,10 @@ export const surroundingsOf = (id: string, awaited: readonly string[]) => ({
 
 export const noSurroundings = { dependents: null, awaited: null } as const
 
-/** Needed wherever an item is shown, or claimed by name. */
+/** Rows needed wherever an item is shown or claimed by name. */
 export const closedBlockers = { select: 'closedBlockers' } as const
 
-/** A blocker that is done is never shown as open, although freeing all that waited for it may take a moment longer. */
+/** Never shows a finished blocker as open, although freeing everything that waited for it may take a moment longer. */
 export function asFreed(item: Item, defined: DefinedQueue | null, closed: readonly string[]): Item {
   const workflow = defined && knownWorkflow(defined)
   return workflow ? withoutClosedBlockers(item, workflow, closed) : item
@@ -76,7 +76,7 @@ export function assertVersion(item: Item, expected: number | undefined): void {
   throw new VersionMismatchError({ subject: `item ${item.id}`, expected, current: item.version })
 }
 
-/** A change of an item with its event, the shape nearly every act ends in. */
+/** A change to an item with its event: what nearly every operation on an item ends with. */
 export function itemChange(
   before: Item | null,
   after: Item | null,

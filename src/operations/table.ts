@@ -1,4 +1,4 @@
-/** The table of operations: everything Holdfast can do, by name. Interfaces are made from it. */
+/** The table of operations: everything Holdfast can do, by name. The interfaces are built from it. */
 import type * as z from 'zod'
 import type { Command } from '../engines/engine.ts'
 import * as agent from './agent/agent.ts'
@@ -224,29 +224,29 @@ type Rows = (typeof all)[number]
 /** Name of an operation. */
 export type OperationName = Rows['name']
 
-/** The type map: every operation by its name. Whoever calls one is typed by it. */
+/** Maps each operation name to its type. Every call is typed through it. */
 type Operations = { readonly [Each in Rows as Each['name']]: Each }
 
-/** What an operation is given. */
+/** The input of an operation. */
 export type InputOf<Name extends OperationName> = Given<z.input<Operations[Name]['input']>>
 
-/** The same without the facts that only the runtime may state: what everybody else can give. */
+/** The same input without the facts that only the runtime may state: what every other caller can give. */
 export type AskedOf<Name extends OperationName> = Omit<
   InputOf<Name>,
   NonNullable<Operations[Name]['facts']>[number]
 >
 
-/** What it answers. */
+/** The result of an operation. */
 export type ResultOf<Name extends OperationName> = z.output<Operations[Name]['output']>
 
-/** Lists in an input are only read. */
+/** Operations only read their input, so its lists and fields are readonly. */
 type Given<Value> = Value extends readonly (infer Each)[]
   ? readonly Given<Each>[]
   : Value extends object
     ? { readonly [Field in keyof Value]: Given<Value[Field]> }
     : Value
 
-/** Executes an operation by its name: what every way to call one has in common. */
+/** Executes an operation by name: the signature that every way of calling one shares. */
 export type Execute = <Name extends OperationName>(
   operation: Name,
   input: InputOf<Name>,
@@ -254,13 +254,13 @@ export type Execute = <Name extends OperationName>(
 
 export const operations: ReadonlyMap<string, AnyOperation> = new Map(all.map((each) => [each.name, each]))
 
-/** What a command brings along beside its input: fresh ids and a random number, made where it is made. */
+/** What a command carries besides its input: fresh ids and a random number, generated where the command is made. */
 export function entropyFor(
   operation: string,
   input: unknown,
   source: { id(): string; random(): number },
 ): Command['entropy'] {
-  // The input was not checked yet, and may be anything.
+  // The input has not been checked yet and may be anything.
   const wanted = operations.get(operation)?.freshIds?.(Object(input)) ?? 0
   const ids: string[] = []
   while (ids.length < Math.min(wanted, maxBatch)) ids.push(source.id())

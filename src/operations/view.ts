@@ -1,4 +1,4 @@
-/** Rows as callers see them: lapsed leases shown as lapsed before any sweep, JSON text as values. */
+/** Rows as callers see them: a lapsed lease shows as lapsed even before a sweep, and JSON text is parsed. */
 import * as z from 'zod'
 import type { Item } from '../domain/item.ts'
 import { isExpired, leaseStatus } from '../domain/lease.ts'
@@ -37,7 +37,7 @@ export const itemView = lazily(() =>
     blockers: z.array(z.string()),
     waitingFor: z.array(z.string()),
     runAt: z.number().nullable(),
-    /** Who alone may claim it before `runAt`. */
+    /** The only agent that may claim it before `runAt`. */
     offeredTo: z.string().nullable(),
     attempts: z.number(),
     failures: z.number(),
@@ -58,7 +58,7 @@ export const itemView = lazily(() =>
     outcome: z.enum(['succeeded', 'failed']).nullable(),
     previousState: z.string().nullable(),
     version: z.number(),
-    /** Who works on it now; null also when the lease has lapsed. */
+    /** Who is working on it now; also null once the lease has lapsed. */
     holder: z.string().nullable(),
     lease: leaseView().nullable(),
     token: z.number(),
@@ -67,7 +67,7 @@ export const itemView = lazily(() =>
         message: z.string(),
         code: z.string().optional(),
         retryable: z.boolean().optional(),
-        /** Where it was thrown; shortened. */
+        /** Where it was thrown, shortened. */
         stack: z.string().optional(),
       })
       .nullable(),
@@ -149,15 +149,15 @@ export const lockView = lazily(() =>
     item: z.string().nullable(),
     acquiredAt: z.number(),
     version: z.number(),
-    /** On whose behalf, and for which run. */
+    /** The user on whose behalf it is held, and the run it is held for. */
     user: z.string().nullable(),
     run: z.string().nullable(),
-    /** How often its holder has entered it. */
+    /** How many times its holder has entered it. */
     depth: z.number(),
-    /** What it reserves; null for a lock that is only a name. */
+    /** Path patterns it reserves; null for a plain named lock. */
     patterns: z.array(z.string()).nullable(),
     mode: z.enum(['shared', 'exclusive']).nullable(),
-    /** True after a loss with a delay: nobody holds it, and nobody gets it before its lease ends. */
+    /** True during the delay after a loss: nobody holds the lock, and nobody gets it until its lease ends. */
     delayed: z.boolean(),
     holder: z.string().nullable(),
     stale: z.boolean(),

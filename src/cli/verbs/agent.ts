@@ -1,4 +1,4 @@
-/** `holdfast agent`: who takes part. */
+/** `holdfast agent`: agents and their processes. */
 
 import { errorCodes, InvalidError } from '../../errors.ts'
 import type { Agent } from '../../handle/agents.ts'

@@ -1,4 +1,4 @@
-/** Options of verbs that claim. */
+/** Options shared by verbs that claim. */
 import type { OwnOption } from '../verb.ts'
 
 export const forPid: OwnOption = {

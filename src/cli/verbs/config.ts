@@ -28,7 +28,7 @@ interface Shown {
   readonly withOrigin: boolean
 }
 
-/** The file that has a say, and whether the user has accepted it. */
+/** The config file in effect, and whether the user has accepted it. */
 interface ShownConfig {
   readonly file: string
   readonly trusted: boolean
@@ -89,7 +89,7 @@ const set = verb({
     const [foreign] = (await inspectSettings({ ...io, env: {} }, {})).forbidden.filter(
       ({ key }) => key !== setting,
     )
-    // Accepting the whole file would accept what somebody else wrote into it.
+    // Accepting the whole file would also accept what someone else wrote into it.
     if (foreign && !isTrusted(config, io)) throw refusal(foreign, config)
     const text = await withSetting(config, setting, value)
     const fresh = `${config.path}.${process.pid}`

@@ -1,4 +1,4 @@
-/** `holdfast copy --from A --to B`: a store grows up. */
+/** `holdfast copy --from A --to B`: moves a store to another location or engine. */
 import type { CopyReport } from '../../copy/copy.ts'
 import { errorCodes } from '../../errors.ts'
 import { type Drawn, lines } from '../drawing.ts'
@@ -38,16 +38,16 @@ export const copy = verb({
       restart: restart !== undefined,
       onProgress: ({ phase, table, done, total }) => line.show({ done, total, what: `${phase} ${table}` }),
     }).finally(() => line.clear())
-    // Also when the store was copied before: that command may have ended before it came to the tokens.
+    // Even if the store was already copied: that command may have died before it reached the tokens.
     if (dryRun === undefined) copyTokens(call, urls)
     return report
   },
   text: copyText,
-  // A dry run that found who must be stopped first ends as the copy itself would.
+  // A dry run that finds processes to stop first exits with the same code as the copy would.
   exit: ({ running }) => (running.length > 0 ? errorCodes.HELD.exit : 0),
 })
 
-/** The copy is complete without them: a lease can be given its token by hand. */
+/** A failure here is only a warning: the copy is complete without the files, and a token can be given by hand. */
 function copyTokens({ io }: Call, { from, to }: { readonly from: string; readonly to: string }): void {
   try {
     copyLeaseFiles(leaseFolder(from, io), leaseFolder(to, io))

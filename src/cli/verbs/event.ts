@@ -1,4 +1,4 @@
-/** `holdfast events`: the audit. */
+/** `holdfast events`: the audit trail. */
 
 import { InvalidError } from '../../errors.ts'
 import type { EventPage, EventView } from '../../operations/event/event.ts'

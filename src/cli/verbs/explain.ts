@@ -26,7 +26,7 @@ export const explain = verb({
   name: 'explain',
   operation: 'fleet.explain',
   positional: ['id'],
-  // It is found out, unless the word means several things.
+  // Worked out from the word, unless that is ambiguous.
   optional: ['kind'],
   help: 'An id or a key, or the name of a lock, run, agent or queue:\n  holdfast explain T-1\n  holdfast explain deploy --kind lock',
   async act(call) {
@@ -80,7 +80,7 @@ function processText({ kind, liveness, evidence }: NonNullable<Shown['holder']>)
   return kind === 'manual' ? evidence : `${liveness}: ${evidence}`
 }
 
-/** From whom and why, where that was recorded; else everything. */
+/** The former holder and the reason, if recorded; otherwise the whole detail. */
 function detailText(detail: NonNullable<Shown['history'][number]['detail']>): string {
   const { holder, evidence, reason } = detail
   const parts = [evidence, reason].filter((part) => typeof part === 'string')

@@ -1,4 +1,4 @@
-/** What healing did: a dated line for each thing that was freed, and one for the whole; fit for the log of a cron job. */
+/** What healing did: a dated line for each thing freed and one for the total, suitable for a cron job's log. */
 import { counted } from '../../domain/count.ts'
 import type { RecoveryStats } from '../../operations/recovery/stats.ts'
 import type { StoreRecoveryReport } from '../../runtime/session/session.ts'
@@ -41,7 +41,7 @@ export function freedText(counts: {
   return kinds.join(', ')
 }
 
-/** With `--lines` each thing is said on its own; what is left to say is the whole. */
+/** With `--json --lines`, prints each freed thing as its own record; the returned report then has only the totals. */
 export function healingLines<Report extends Healing>(
   call: Pick<Call<'recovery.run' | 'queue.reclaimStale'>, 'isJson' | 'options' | 'input' | 'emit'>,
   report: Report,

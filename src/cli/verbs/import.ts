@@ -1,4 +1,4 @@
-/** `holdfast import`: what other programs left goes on here. */
+/** `holdfast import`: takes over work from other programs. */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { counted } from '../../domain/count.ts'
@@ -59,7 +59,7 @@ async function takeOver(call: Call, take: Source['take']): Promise<ImportReport>
   try {
     const file = storeFile(call.settings.store.value)
     if (file === null || existsSync(file)) return await take(await call.open(), call, options)
-    // No store is made for a dry run, nor for a file that is then refused.
+    // Create no store for a dry run, nor for a file that turns out to be refused.
     const tried = await tryOut((hf) => take(hf, call, { ...options, dryRun: true }))
     return options.dryRun ? tried : await take(await call.open(), call, options)
   } finally {
@@ -80,7 +80,7 @@ function pathOf({ io, rest: [file = ''] }: Call): string {
   return resolve(io.cwd, file)
 }
 
-/** Read once: stdin cannot be read again. */
+/** Cached, because stdin can be read only once. */
 const stdinTexts = new WeakMap<Call, Promise<string>>()
 
 async function textOf(call: Call): Promise<TextSource> {
@@ -90,7 +90,7 @@ async function textOf(call: Call): Promise<TextSource> {
   return { text: await reading }
 }
 
-/** More is in the JSON. */
+/** `--json` shows the rest. */
 const maxLines = 50
 
 function reportText(report: ImportReport, view: View): Drawing {

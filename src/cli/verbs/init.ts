@@ -23,11 +23,11 @@ export const init = verb({
     const folder = call.options.here === true ? join(io.cwd, folderName) : settings.home.folder
     const isHere = call.options.here === true && settings.home.folder !== folder
     const file = storeFile(settings.store.value)
-    // Where the store was named, or is further up, nobody has looked at this folder yet.
+    // If the store was named explicitly, or is further up, this folder has not been checked yet.
     assertUsableHome(folder, trustedOwners(io.env))
     const isNew = makeHome({ folder }) || (file !== null && !existsSync(file))
     if (call.options.shared === true) shareHome(folder)
-    // A store elsewhere is opened by the next command that is run here.
+    // With --here, the current settings point to another store. The next command run here opens the new one.
     const store = isHere ? join(folder, 'store.db') : (await call.open()).status.location
     return {
       created: isNew,

@@ -1,4 +1,4 @@
-/** Items, leases and locks in words. */
+/** Text for items, leases and locks. */
 import { quotedWord } from '../../domain/shell-word.ts'
 import type { ItemView, LeaseView, LockView } from '../../operations/view.ts'
 import { type Drawing, lines, textLines } from '../drawing.ts'
@@ -6,12 +6,12 @@ import { formatDuration } from '../duration.ts'
 import type { Leased } from '../lease-file.ts'
 import { brief, type View } from '../view.ts'
 
-/** What a person calls it: its key where it has one. */
+/** The name people use: its key, if it has one. */
 export function nameOf({ id, key }: Pick<ItemView, 'id' | 'key'>): string {
   return key === null ? id : `${key} (${id})`
 }
 
-/** One line on where an item stands now. */
+/** One line with an item's name and state. */
 export function itemLine(item: ItemView): string {
   return `${nameOf(item)}  ${item.state}`
 }
@@ -31,10 +31,10 @@ export function itemTable(items: readonly ItemView[], view: View): Drawing {
   )
 }
 
-/** As much as tells one payload from another. */
+/** Enough to tell payloads apart. */
 const payloadShown = 60
 
-/** What has to happen before the item can be claimed, and when it runs where that is known. */
+/** What has to happen before the item can be claimed, and when it runs, if known. */
 function phaseText({ phase, quarantine, waitingFor, runAt }: ItemView, view: View): string {
   if (quarantine) return 'quarantined'
   if (phase !== 'waiting') return phase
@@ -91,7 +91,7 @@ export function pausedText(reason: string | null): string {
   return reason ? `paused: ${reason}` : 'paused'
 }
 
-/** How a list goes on. */
+/** Adds how to get the next page of a list. */
 export function withNext(text: Drawing, next: string | null, view: View): Drawing {
   return next === null ? text : lines([text, view.colors.dim(`more: --after ${quotedWord(next)}`)])
 }

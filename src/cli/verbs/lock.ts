@@ -35,7 +35,7 @@ const acquire = verb({
   grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
 })
 
-/** With `--wait` in line, first come first served. */
+/** With `--wait`, joins the line; first come, first served. */
 async function acquireWaiting(call: Call<'locks.acquireLock'>): Promise<NamedAcquireOutcome> {
   const waitMs = waitOptionMs(call)
   if (waitMs === 0) return call.execute('locks.acquireLock', call.input)
@@ -160,7 +160,7 @@ const reserve = verb({
   grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
 })
 
-/** The tokens are those kept by the commands that reserved them. */
+/** Uses the tokens stored by the commands that made the reservations, unless they are given. */
 function holdingIn(call: Call): { holding?: { name: string; token: number }[] } {
   const { holding } = call.options as { holding?: readonly string[] }
   if (holding === undefined) return {}
@@ -190,7 +190,7 @@ const forceReleaseAgent = verb({
   name: 'force-release-agent',
   operation: 'locks.forceReleaseAgent',
   summary: 'Force-release every named lock and reservation of an agent.',
-  // The caller's own name is given by --agent, so whose locks are meant comes by position.
+  // --agent names the caller, so the agent whose locks are released is given by position.
   positional: ['agent'],
   asks: async (call) => {
     const input = { ...call.input, dryRun: true }

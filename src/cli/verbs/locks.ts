@@ -1,4 +1,4 @@
-/** `holdfast locks`: everything held, whatever it is; what looks wrong, and freeing what lapsed. */
+/** `holdfast locks`: lists everything held, of any kind, reports what looks wrong, and frees what has lapsed. */
 
 import { InvalidError } from '../../errors.ts'
 import type { StaleLocks } from '../../operations/lease/watch.ts'
@@ -10,7 +10,7 @@ import { type Call, type Verb, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
 
-/** More stale leases than this, and somebody should be told. */
+/** More stale leases than this call for an alert. */
 const alertDefault = 10
 
 type Detected = StaleLocks & { readonly alertAbove: number }
@@ -35,7 +35,7 @@ export const detect = verb({
   exit: ({ staleCount, alertAbove }) => (staleCount > alertAbove ? aboveThreshold : 0),
 })
 
-/** The older spelling that only tells: no threshold, no exit code of its own. */
+/** The older command, which only reports: no threshold, and always exit code 0. */
 export const lockStatus: Verb = { ...detect, name: 'lock-status', options: [], exit: () => 0 }
 
 function readAlert(call: Call): number {

@@ -183,7 +183,7 @@ const clear = verb({
   },
   async act(call) {
     const isDryRun = call.input.dryRun === true
-    // Not more than there were when it began: what is sent meanwhile is not meant.
+    // Cancel no more than there were at the start: messages sent in the meantime are not meant.
     const before = await countPending(call)
     if (isDryRun) return { cancelled: before, isDryRun }
     if (before === 0) return { cancelled: 0, isDryRun }

@@ -1,4 +1,4 @@
-/** `holdfast prime`: one page an agent reads at its start. */
+/** `holdfast prime`: one page for an agent to read when it starts. */
 import { boundedText } from '../../domain/count.ts'
 import type { PrimePage } from '../../operations/fleet/prime.ts'
 import { type Drawing, lines } from '../drawing.ts'
@@ -16,7 +16,7 @@ export const prime = verb({
   text: pageText,
 })
 
-/** Plain text, because a model reads it: short, with the commands to go on with. */
+/** Plain text, because a model reads it: short, with the commands to run next. */
 function pageText(page: PrimePage): Drawing {
   const { agent, process, holds, unread, tasks, queues, advice } = page
   const section = (title: string, lines: readonly string[]) =>

@@ -1,4 +1,4 @@
-/** How far a run is, on one line. */
+/** The progress of a run, on one line. */
 import type { ProgressView } from '../../operations/run/view.ts'
 import { formatDuration } from '../duration.ts'
 

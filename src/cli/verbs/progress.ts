@@ -1,4 +1,4 @@
-/** `holdfast runs`: how far runs are. */
+/** `holdfast runs`: the progress of runs. */
 
 import { errorCodes } from '../../errors.ts'
 import type { ProgressView } from '../../operations/run/view.ts'

@@ -1,4 +1,4 @@
-/** Verbs of operators: what becomes of items and queues whoever holds them. */
+/** Verbs for operators, who may change items and queues no matter who holds them. */
 
 import { counted } from '../../domain/count.ts'
 import { inPieces, sumOf } from '../../runtime/session/input.ts'

@@ -1,4 +1,4 @@
-/** Verbs of the processing lock of a queue. */
+/** Verbs for a queue's processing lock. */
 
 import { errorCodes } from '../../errors.ts'
 import { verb } from '../verb.ts'

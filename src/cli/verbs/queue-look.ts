@@ -1,4 +1,4 @@
-/** Verbs that look at queues. */
+/** Verbs that inspect queues. */
 import type { QueueView } from '../../operations/queue/define.ts'
 import type { ItemView } from '../../operations/view.ts'
 import type { Drawing } from '../drawing.ts'

@@ -1,4 +1,4 @@
-/** Verbs of a queue for those who bring work and those who do it. */
+/** Queue verbs for producers and workers. */
 
 import { JsonFault } from '../../domain/json.ts'
 import { parseJsonText } from '../../domain/json-text.ts'
@@ -44,7 +44,7 @@ const add = verb({
   text: positionText,
 })
 
-/** Items one command adds at once, as many as one transaction takes. */
+/** Most items that one command adds: the limit of one transaction. */
 const maxAdded = 1000
 
 const addMany = verb({
@@ -214,7 +214,7 @@ const done = verb({
   text: itemLine,
 })
 
-/** The message by position, its code as an option. */
+/** Builds the error from the positional message and the `--code` option. */
 export function failInput(input: Input, options: Input): Input {
   const { error } = input
   const { code } = options

@@ -1,4 +1,4 @@
-/** `holdfast run`: a command under a lease. */
+/** `holdfast run`: runs a command under a lease. */
 
 import { hasPassword, serverScheme, withoutCredentials } from '../../domain/store-url.ts'
 import { errorCodes, InvalidError, isHoldfastError } from '../../errors.ts'
@@ -27,7 +27,7 @@ interface Ran {
   readonly id: string
   readonly token: number
   readonly outcome: RunOutcome
-  /** Who ended the lease: `run` when the command had ended, the command itself, or somebody who took it away. */
+  /** Who ended the lease: `run` after the command ended, the command itself, or someone else who took it away. */
   readonly endedBy: 'run' | 'command' | 'other'
   readonly exitCode: number
 }
@@ -110,9 +110,9 @@ async function runCommand(call: Call): Promise<Ran | NotHeld> {
   }
 }
 
-/** As long as it takes is a day at a time. */
+/** `--wait` without a duration waits one day at a time, until it succeeds. */
 async function takeInTime(hf: Holdfast, request: RunRequest, call: Call): Promise<RunSubject | NotHeld> {
-  // Asked once without waiting, so that somebody who waits knows for what.
+  // Try once without waiting, so that the user learns what the command is waiting for.
   const first = await take(hf, { ...request, waitMs: 0 })
   if ('lease' in first || request.waitMs === 0 || !passing.includes(first.outcome)) return first
   tellWaiting(first, request, call)
@@ -122,7 +122,7 @@ async function takeInTime(hf: Holdfast, request: RunRequest, call: Call): Promis
   }
 }
 
-/** On stderr: stdout belongs to the command. */
+/** Prints to stderr, because stdout belongs to the command. */
 function tellWaiting(answer: NotHeld, { lock, queue, task }: RunRequest, call: Call): void {
   if (call.isJson) {
     printJsonTalk(call.io, { waiting: answer })
@@ -133,14 +133,14 @@ function tellWaiting(answer: NotHeld, { lock, queue, task }: RunRequest, call: C
   printTalk(call.io, `holdfast: waiting for ${subject}: ${refusalText(answer, call.view)}`)
 }
 
-/** What may change by waiting. */
+/** Outcomes that waiting may change. */
 const passing = ['held', 'offered', 'blocked', 'paused', 'full', 'empty']
 
 function lostText({ kind, id }: RunSubject): string {
   return `holdfast: the lease of ${kind} ${id} was lost; the command was stopped`
 }
 
-/** Where a command runs. */
+/** What a command runs with. */
 interface RunScope {
   readonly hf: Holdfast
   readonly call: Call
@@ -185,8 +185,8 @@ async function underLease(subject: RunSubject, scope: RunScope): Promise<Ran> {
 }
 
 /**
- * Told in the environment only: everybody can read a command line. Where the URL has no password, PGPASSWORD is the
- * store's; where it has one, PGPASSWORD is for something else.
+ * Passed in the environment only, because every user can read a command line. If the URL has no password, PGPASSWORD is
+ * the store's; if it has one, PGPASSWORD is for something else.
  */
 function storeFor({ settings: { store }, options, io }: Call): NodeJS.ProcessEnv {
   if (options.storePassword !== false) return { HOLDFAST_URL: store.value }
@@ -197,7 +197,7 @@ function storeFor({ settings: { store }, options, io }: Call): NodeJS.ProcessEnv
   }
 }
 
-/** Run under another lease ourselves: what was told of that one must not be taken for this one's. */
+/** If `run` itself runs under another lease, the variables of that lease must not be mistaken for this one's. */
 function withoutLease(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const {
     HOLDFAST_QUEUE: _queue,
@@ -216,7 +216,7 @@ function lossOf({ lease: { signal } }: RunSubject): Promise<'lost'> {
   })
 }
 
-/** A stop from outside is nobody's failure: what was held goes back as it was. */
+/** A stop from outside does not count as a failure: what was held is given back as it was. */
 async function settle(subject: RunSubject, ending: Ending, scope: RunScope): Promise<Ran> {
   const exitCode = exitCodeOfEnding(ending)
   const outcome = await unlessLost(
@@ -229,7 +229,7 @@ async function settle(subject: RunSubject, ending: Ending, scope: RunScope): Pro
   return own === null ? lost(subject) : ranTo(subject, own, 'command', exitCode)
 }
 
-/** A command that finished its own work has lost nothing: it ends by itself, in its own time. */
+/** A command that finished its work itself has not lost its lease, so it may keep running until it exits. */
 async function printOwnEnding(subject: RunSubject, { hf, call }: RunScope): Promise<RunOutcome | null> {
   const outcome = await ownEnding(hf, subject)
   if (outcome !== null && !call.isJson) printTalk(call.io, ownEndingText(subject, outcome))
@@ -292,14 +292,14 @@ function readRequest(call: Call): Omit<RunRequest, 'signal'> {
   }
 }
 
-/** Options that mean something only beside another one. */
+/** Options that have an effect only together with one of these. */
 const companions: Readonly<Record<string, readonly string[]>> = {
   slots: ['lock'],
   reason: ['lock'],
   review: ['task', 'nextTask'],
 }
 
-/** What would do nothing is refused: whoever gave it counts on it. */
+/** Refuses options that would have no effect, because the user relies on them. */
 function assertOfUse({ options, idempotencyKey }: Call): void {
   if (idempotencyKey !== undefined) {
     throw new InvalidError({

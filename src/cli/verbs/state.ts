@@ -13,7 +13,7 @@ const get = verb({
   summary: 'Get a document with its version.',
   positional: ['key'],
   missing: ({ key }) => `there is no document "${key}"`,
-  // For another program to read: the value and nothing else.
+  // Just the value, so that another program can read it.
   text: (state) => textLines(jsonLines(state?.value)),
   hint: (state) => (state ? `version ${state.version} by ${state.updatedBy}` : null),
 })

@@ -18,13 +18,13 @@ export const status = verb({
     const hf = await call.open()
     return hf.fleet.status()
   },
-  // The prompt takes a line of the screen too.
+  // Leave one line of the screen for the prompt.
   text: (fleet, view) => statusText(fleet, view, view.rows === null ? null : view.rows - 1),
 })
 
-/** More often, nobody could read it. */
+/** At a shorter interval nobody could read it. */
 const everyMin = 100
-/** Less often, a look now and then does the same. */
+/** For a longer interval, running `status` now and then is as good. */
 const maxEvery = 24 * 60 * 60 * 1000
 
 export const watch = verb({
@@ -56,9 +56,10 @@ export const watch = verb({
   text: () => '',
 })
 
-/** What needs somebody comes first; what is quiet takes no room. Cut to so many lines, where that matters. */
+/** What needs attention comes first; what is quiet takes no space. Cut to `lineCount` lines, unless that is null. */
 function statusText(fleet: FleetReport, view: View, lineCount: number | null): Drawing {
-  // On a low screen what to do gives way to what is there; `doctor` tells it. On a very low one so does everything else.
+  // A low screen drops the advice, which `doctor` also shows, in favour of the facts. A very low one keeps only the
+  // tables, one line about the store and one alert.
   const isLow = lineCount !== null && lineCount < advisedLines
   const isTiny = lineCount !== null && lineCount < roomyLines
   const gap = isTiny ? 0 : 1
@@ -84,7 +85,7 @@ function statusText(fleet: FleetReport, view: View, lineCount: number | null): D
   return lines(sections.flatMap((section, index) => (index === 0 || gap === 0 ? [section] : ['', section])))
 }
 
-/** Of which at least a row can be shown below its head; a head alone tells nothing. */
+/** The tables with room for at least one row below the header: a header alone says nothing. */
 function fittingTables(all: readonly Section[], free: number | null, gap: number): Section[] {
   const tables = all.filter(({ rows }) => rows.length > 0)
   if (free === null) return tables
@@ -93,15 +94,15 @@ function fittingTables(all: readonly Section[], free: number | null, gap: number
 
 interface Section {
   readonly head: readonly string[]
-  /** What matters most comes first. */
+  /** The most important first. */
   readonly rows: readonly (readonly Cell[])[]
-  /** More may be there than can be shown. */
+  /** May be more than `rows` contains. */
   readonly total: number
-  /** Nobody has counted them all. */
+  /** `total` is a lower bound, because not all were counted. */
   readonly isAtLeast?: boolean
 }
 
-/** A line each in turn, until there is no room; at least one. */
+/** Deals out lines one by one in turn until there is no room left. Everyone gets at least one. */
 function shareLines(room: number | null, wanted: readonly number[]): number[] {
   if (room === null) return [...wanted]
   const shares = wanted.map(() => 0)
@@ -116,7 +117,7 @@ function shareLines(room: number | null, wanted: readonly number[]): number[] {
 
 function tableText({ head, rows, total, isAtLeast }: Section, room: number, view: View): Drawing {
   const isWhole = rows.length === total && total <= room
-  // The line that says how many are left out takes the place of a row, but never of the only one.
+  // The line that says how many are left out replaces a row, but never the only one.
   const shown = isWhole ? rows : rows.slice(0, Math.max(1, room - 1))
   const isTold = isWhole || room < 2
   const more = isTold
@@ -150,10 +151,10 @@ function standbysText({
   return `standbys ${synchronousStandbys || 'none'}`
 }
 
-/** More than these are a case for `doctor`. */
+/** `doctor` shows the rest. */
 const maxAlerts = 5
 const advisedLines = 40
-/** Below, rows need every line there is. */
+/** With fewer lines than this, the tables need every line. */
 const roomyLines = 18
 
 function alertText(
@@ -174,7 +175,8 @@ function alertText(
 }
 
 function queueTable({ queues, moreQueues }: FleetReport, _view: View): Section {
-  // A low screen shows only the first rows: what needs somebody comes first. Within a rank by name, so that rows stay put.
+  // A low screen shows only the first rows, so what needs attention comes first. Within a rank, queues stay sorted by
+  // name, so that rows do not jump around.
   const rank = ({ quarantined, paused, ready, held, waiting }: FleetReport['queues'][number]) => {
     if (quarantined.count > 0) return 0
     if (paused) return 1

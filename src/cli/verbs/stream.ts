@@ -1,6 +1,6 @@
-/** Streams run until somebody has seen enough. */
+/** Streams run until the user interrupts them. */
 
-/** Ends in good order at SIGINT and SIGTERM. */
+/** Shuts down cleanly on SIGINT and SIGTERM. */
 export async function untilInterrupted(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const stopped = new AbortController()
   const stop = () => stopped.abort()

@@ -1,4 +1,4 @@
-/** `--wait`: until there is something, or for so long. */
+/** `--wait`: waits until there is something to claim, or for at most the given time. */
 
 import { InvalidError, isHoldfastError } from '../../errors.ts'
 import type { ResultOf } from '../../operations/table.ts'
@@ -12,10 +12,10 @@ export const waitOption: OwnOption = {
   description: 'wait until it can be had; without a duration for as long as it takes',
 }
 
-/** As long as it takes is a day at a time. */
+/** `--wait` without a duration waits one day at a time. */
 const dayMs = 24 * 60 * 60 * 1000
 
-/** 0 where nobody wants to wait. */
+/** 0 without `--wait`. */
 export function waitOptionMs({ options }: Pick<Call, 'options'>): number {
   const { wait } = options as { wait?: string | true }
   if (wait === undefined) return 0
@@ -35,7 +35,7 @@ export function waitOptionMs({ options }: Pick<Call, 'options'>): number {
 
 type WaitingClaim = 'queue.next' | 'queue.nextWithLock' | 'tasks.claimNext'
 
-/** Claims, or waits until it can; blocks without costing anything meanwhile. */
+/** Claims, or waits until it can. Waiting costs nothing. */
 export async function claimWaiting<Name extends WaitingClaim>(
   call: Call<Name>,
   queue: string,
@@ -62,7 +62,7 @@ export async function claimWaiting<Name extends WaitingClaim>(
   })
 }
 
-/** Nobody is shown the token of what was claimed too late. */
+/** Releases what was claimed too late, because its token is never shown to anyone. */
 async function giveBack(
   call: Pick<Call<WaitingClaim>, 'input' | 'execute'>,
   queue: string,
@@ -71,7 +71,7 @@ async function giveBack(
   if (late.outcome !== 'claimed') return
   const claimed = 'item' in late ? late.item : late.task
   const lock = 'lock' in late ? late.lock : undefined
-  // Who has the lock already gets its unfinished item again with the next claim.
+  // A caller that already has the lock gets its unfinished item again with the next claim.
   if (lock && 'token' in call.input && lock.lease.token === call.input.token) return
   const { id, token } = claimed
   await call.execute('queue.release', { queue, ref: id, token, reason: waitIsOver })

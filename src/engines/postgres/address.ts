@@ -1,4 +1,7 @@
-/** `postgres://user:password@host:port,host:port/database?schema=holdfast`: where the servers are, and what is ours there. */
+/**
+ * `postgres://user:password@host:port,host:port/database?schema=holdfast`: where the servers are, and what is ours
+ * there.
+ */
 import { withOwnCredentials, withoutPassword } from '../../domain/store-url.ts'
 import { InvalidError } from '../../errors.ts'
 
@@ -8,23 +11,23 @@ export interface ServerHost {
 }
 
 export interface Address {
-  /** Tried in turn; the one that is no standby serves. */
+  /** The hosts to look for the primary on; a standby does not serve. */
   readonly hosts: readonly ServerHost[]
   readonly user: string | undefined
   readonly password: string | undefined
-  /** Nothing is added from PGPASSWORD or a password file: the URL may come from a stranger. */
+  /** Nothing is added from PGPASSWORD or a password file, because the URL may come from a stranger. */
   readonly isComplete: boolean
   readonly database: string | undefined
   readonly schema: string
   /** False behind a pooler that cannot keep prepared statements (PgBouncer before 1.21). */
   readonly prepares: boolean
-  /** The URL leads to a pooler in transaction mode: nothing of a session lasts, and nobody can listen there. */
+  /** The URL leads to a pooler in transaction mode: no session state lasts, and nobody can listen there. */
   readonly isPooled: boolean
   /** Where to listen for wake-ups when the URL leads to a pooler; null = only polling. */
   readonly wakeUrl: string | null
-  /** A server with fsync = off is taken only when this says so. */
+  /** Whether to accept a server with fsync = off. */
   readonly allowUnsafeServer: boolean
-  /** A schema in which others could have code run as our role is taken only when this says so. */
+  /** Whether to accept a schema in which others could run code as our role. */
   readonly allowUnsafeSchema: boolean
   readonly ssl: boolean | { readonly rejectUnauthorized: boolean }
   /** The URL without its password, for messages. */
@@ -32,7 +35,7 @@ export interface Address {
 }
 
 const known = ['schema', 'prepare', 'wake', 'allowUnsafeServer', 'allowUnsafeSchema', 'sslmode', 'auth']
-/** A password ends at the last @ before a slash; one with a slash in it would be taken for a host and a database. */
+/** A password ends at the last @ before a slash. One that contains a slash would be taken for a host and a database. */
 const pattern = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^/]*))?@)?([^@/?]*)(?:\/([^@/?]*))?(?:\?(.*))?$/i
 const schemaPattern = /^[a-z_][a-z0-9_]{0,62}$/
 const defaultPort = 5432
@@ -49,7 +52,7 @@ export function parseAddress(url: string): Address {
   const unknown = query
     .split('&')
     .find((each) => each !== '' && !known.includes(each.split('=', 1)[0] as string))
-  // One without a value may be a piece of a password.
+  // A parameter without a value may be a piece of a password.
   if (unknown !== undefined) {
     const name = unknown.includes('=') ? ` "${unknown.split('=', 1)[0]}"` : ''
     throw badUrl(url, `unknown parameter${name}, known are ${known.join(', ')}`)
@@ -75,7 +78,7 @@ export function parseAddress(url: string): Address {
   }
 }
 
-/** Not said which: it may be a piece of a password. */
+/** Does not say which: it may be a piece of a password. */
 const noHost = 'a host or its port cannot be read; in a password / is written %2F, : %3A and @ %40'
 
 function parseHost(text: string, url: string): ServerHost {
@@ -94,7 +97,7 @@ function decoded(text: string | undefined, url: string): string | undefined {
   }
 }
 
-/** Looked at here: who listens tries for ever, and nobody would hear why it fails. */
+/** Checked here: the listener retries forever, and nobody would hear why it fails. */
 function wakeOf(wake: string | null, auth: string | null, url: string): string | null {
   if (wake === null || wake === 'off') return null
   if (!isPostgresUrl(wake)) throw badUrl(url, 'wake is neither off nor the URL of a server')

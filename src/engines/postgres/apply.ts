@@ -1,7 +1,7 @@
 /**
- * What a batch decided, as few statements: one for all rows of a table that change the same fields, one for all
- * that are new, one for all that go, one for all events. Each raises when it meets another number of rows than it
- * should, because COMMIT is already on its way.
+ * Turns what a batch decided into as few statements as possible: per table, one for all changed rows, one for all new
+ * ones and one for all removed ones, and one for all events. Guarded updates and deletes raise an error if they meet
+ * another number of rows than expected, because COMMIT is already on its way.
  */
 import type { StoredEvent, Subject } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'
@@ -17,7 +17,7 @@ import type { Query } from './plan.ts'
 import { columnName } from './tables.ts'
 import type { NetChange } from './working-set.ts'
 
-/** Events of one transaction are numbered below this; a batch is closed before it has more. */
+/** Events of one transaction are numbered below this; a batch closes before it has more. */
 export const maxEvents = 8192
 
 export interface EventRow
@@ -26,7 +26,7 @@ export interface EventRow
   readonly detail: string | null
 }
 
-/** What a decision tells the audit, behind what others told: one event for each change that has one, and its remarks. */
+/** Appends the audit events of a decision: one for each change that has one, then its remarks. */
 export function tellEvents({ changes, remarks }: Decision, events: EventRow[]): void {
   for (const change of changes) if (change.event) events.push(eventOf(change, change.event))
   for (const remark of remarks ?? []) {
@@ -82,7 +82,7 @@ function idOf({ table, before, after }: Change): string {
   return String(row[schema[table as NetChange['table']].key[0] as string])
 }
 
-/** In place of checks of the table. What throws here is a defect of ours, and nothing of the batch is written. */
+/** Replaces check constraints on the table. An error here is a bug of ours, and nothing of the batch is written. */
 function assertSound(item: Item): void {
   const rule = brokenRule(item)
   if (rule !== null) throw new Error(`item ${item.id} would not keep the rule that ${rule}`)
@@ -116,8 +116,8 @@ export function applying(
 }
 
 /**
- * What claiming and finishing an item change, and what renewing changes. A batch that changes no more writes all of it:
- * one statement prepared for most batches is worth more than a shorter one for each.
+ * The fields that renewing an item changes, and those that claiming and finishing it change. A batch that changes no
+ * others writes the whole set: one prepared statement that fits most batches is worth more than a shorter one for each.
  */
 const usual: Readonly<Partial<Record<NetChange['table'], readonly (readonly string[])[]>>> = {
   item: [
@@ -130,7 +130,7 @@ const usual: Readonly<Partial<Record<NetChange['table'], readonly (readonly stri
   ],
 }
 
-/** One statement a table: starting one costs the server as much as several rows. */
+/** One statement per table: starting one costs the server as much as several rows. */
 function updates(namespace: string, netChanges: readonly NetChange[]): Query[] {
   const groups = new Map<NetChange['table'], { indexes: Set<number>; netChanges: NetChange[] }>()
   for (const netChange of netChanges) {
@@ -155,7 +155,7 @@ function update(
   const inOrder = name === 'item' ? closingFirst(netChanges) : netChanges
   return {
     text: updateText(table, written),
-    // The count is a parameter: texts are prepared once and serve batches of any size.
+    // The count is a parameter, so that a text is prepared once and serves batches of any size.
     values: [
       namespace,
       netChanges.length,
@@ -165,7 +165,7 @@ function update(
   }
 }
 
-/** Rows are written in the order given: what gives up a key goes before what may take it. */
+/** Rows are written in the order given, so those that give up a key go before those that may take it. */
 function closingFirst(netChanges: readonly NetChange[]): NetChange[] {
   const isClosing = ({ after }: NetChange) => (after as Item).phase === 'closed'
   return [...netChanges.filter(isClosing), ...netChanges.filter((netChange) => !isClosing(netChange))]
@@ -192,8 +192,8 @@ where ${isAsRead(table)}`)
 }
 
 /**
- * Finds each row by its key, one by one: as a plain join, a plan made when the table was small would walk all of it, or
- * compare every row with every other that is given.
+ * Finds each row by its key, one by one. With a plain join, a plan made when the table was small would scan all of it,
+ * or compare every row with every other row given.
  */
 function found(table: Schema): string {
   return `cross join lateral (
@@ -205,9 +205,9 @@ function found(table: Schema): string {
 }
 
 /**
- * The guards stand here too, not only where the row is looked up: a statement that waited for another to commit checks
- * its own conditions again, but nothing inside the lookup, and servers before 14.20, 15.15, 16.11, 17.7 and 18.1 do not
- * see that the row has moved. Not the key, which never changes: the planner would search for it a second time.
+ * The guards are repeated here, not only in the lookup. A statement that waited for another to commit rechecks its own
+ * conditions but nothing inside the lookup, and servers before 14.20, 15.15, 16.11, 17.7 and 18.1 do not notice that
+ * the row has moved. The key is left out: it never changes, and the planner would search for it a second time.
  */
 function isAsRead({ asRead, key }: Schema): string {
   const guards = asRead.filter((field) => !key.includes(field))
@@ -309,7 +309,7 @@ function push(columns: [string[], string[]], blocker: string, item: string): voi
 
 const wordTypes = '$2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[]'
 
-/** Each is found by its key, one by one: a plan made when the table was small would walk all of it. */
+/** Finds each word by its key, one by one: a plan made when the table was small would scan all of it. */
 const deleteWords = `delete from holdfast.ready_word w
 using unnest(${wordTypes}) as v(field, value, priority, added_at, item)
 cross join lateral (
@@ -321,7 +321,7 @@ cross join lateral (
 ) found
 where w.ctid = found.place`
 
-/** Added if it is not there: the words of a row that somebody changed by hand may still be. */
+/** Inserted only if missing: the words of a row that somebody changed by hand may still be there. */
 const insertWords = `insert into holdfast.ready_word (namespace, field, value, priority, added_at, item)
 select $1, v.* from unnest(${wordTypes}) as v
 on conflict do nothing`
@@ -358,7 +358,7 @@ function writing(text: string, namespace: string, words: readonly ReadyWord[]): 
   return [{ text, values: [namespace, ...values] }]
 }
 
-/** Floors are only ever raised, whatever was read of them: those who raise one at once need not agree. */
+/** Floors are only ever raised, whatever was read of them, so transactions that raise one at once need not agree. */
 const raiseStateFloor = `insert into holdfast.state_floor as f (namespace, version)
 values ($1, $2)
 on conflict (namespace) do update set version = greatest(f.version, excluded.version)`
@@ -387,7 +387,7 @@ function unsealing(namespace: string, { through, count }: SealedEvents): Query {
   return { text, values: [namespace, count, through] }
 }
 
-/** Numbered by the transaction first: a reader that goes no further than the oldest open one misses nothing. */
+/** Numbered by transaction first, so a reader that goes no further than the oldest open one misses nothing. */
 const record = `insert into holdfast.event (namespace, seq, at, kind, subject, id, queue, version, agent, token, change, detail)
 select $1, (pg_current_xact_id()::text::bigint + coalesce((select m.value::bigint from holdfast.meta m where m.key = 'event_base'), 0)) * ${maxEvents} + v.number, $12, v.kind, v.subject, v.id, v.queue, v.version, v.agent, v.token, v.change, v.detail
 from unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::text[])

@@ -1,7 +1,7 @@
 /**
- * What a batch reads besides its rows, in one statement behind all others: the time, whether something is to be healed
- * first, and who waits for the items it names. Raises when the store has moved: a copy locks the lanes, one of which
- * the batch has written by then.
+ * What a batch reads besides its rows, in one statement after all others: the time, whether something has to be healed
+ * first, and which of the items it names others wait for. Raises an error if the store has moved: a copy locks the
+ * lanes, and by then the batch has written one of them.
  */
 import { endedDelays, isDueIn, lapsedLeases } from './due.ts'
 import { texts } from './parameter.ts'
@@ -10,18 +10,18 @@ import type { PlanScope, Query, Row } from './plan.ts'
 export type AroundScope = Pick<PlanScope, 'namespace' | 'manualGraceMs'>
 
 export interface AroundWanted {
-  /** It is going to write, and must not where the store has moved. */
+  /** The batch is going to write, and must not if the store has moved. */
   readonly writes: boolean
-  /** It claims: what has lapsed or is due goes first. */
+  /** The batch claims: what has lapsed or is due goes first. */
   readonly checksLapsed: boolean
-  /** Items for which others may wait. */
+  /** Items that others may wait for. */
   readonly ids: readonly string[]
 }
 
 export interface Around {
   readonly clock: { readonly now: number; readonly wall: number }
   readonly isStale: boolean
-  /** Those of the items that others wait for. */
+  /** Which of the items others wait for. */
   readonly blockers: readonly string[]
 }
 

@@ -1,8 +1,9 @@
 /**
- * One batch, one transaction, two round trips: everything its commands name is locked and loaded by queries sent
- * together; the commands decide in order on one working set; all changes, events and COMMIT are sent together.
- * Nothing waits for a row while it holds others but in one fixed order: names, items by id, then what is searched
- * and claimed, which skips what others hold. So two batches never wait for each other in a circle.
+ * One batch is one transaction in two round trips. The first locks and loads everything that its commands name, with
+ * queries sent together. The commands then decide in order on one working set. The second sends all changes, events and
+ * COMMIT together. A batch waits for rows while it holds others only in one fixed order: names, items by id, then
+ * whatever is searched and claimed, which skips rows that others hold. So two batches never wait for each other in a
+ * circle.
  */
 import { noteRings } from '../../domain/bell.ts'
 import type { Item } from '../../domain/item.ts'
@@ -39,37 +40,37 @@ export interface BatchScope {
   readonly bucket: number
   /** Look for lapsed leases and ended delays before claims. */
   readonly checksLapsed: boolean
-  /** A look was made a moment ago: it is made again only if there is too little to claim. */
+  /** A check ran a moment ago, so another runs only if there is too little to claim. */
   readonly checksLapsedIfShort: boolean
-  /** Whether claims give back what has lapsed. */
+  /** Whether claims reclaim what has lapsed. */
   readonly healsLapsed: boolean
-  /** Damaged items were met: lines are searched without them. */
+  /** Damaged items turned up, so searches of a line leave them out. */
   readonly avoidsDamaged: boolean
-  /** Where lines are searched from; null: from their heads. */
+  /** Where the search of a line starts; null: at its head. */
   readonly lineStarts: LineStarts | null
-  /** Others have been at work on what could be claimed for long enough: it counts as theirs. */
+  /** Others have been working on the claimable rows for long enough: those rows count as theirs. */
   readonly acceptsShort: boolean
-  /** Leases are not judged by the clock now. */
+  /** The clock is in doubt, so leases are not judged by it. */
   readonly isDoubtful: boolean
-  /** When the server last gave no answer for long. */
+  /** The last time the server failed to answer for long. */
   outage(): Outage | null
-  /** How long leases that nobody renews are spared after their end. */
+  /** How long a lease that nobody renews is spared after it ends. */
   readonly manualGraceMs: number
-  /** What the server's clock shows. True when that is a reason to doubt it, and there was none before. */
+  /** Takes a reading of the server's clock. Returns true if the clock is in doubt now and was not before. */
   noteClock(clock: { now: number; wall: number }): boolean
-  /** Transactions that wrote a row and seemed younger than an earlier one of this lane. */
+  /** Transactions that wrote a row and seemed younger than an earlier transaction of this lane. */
   readonly seenYounger: Set<string>
-  /** Behind a pooler nothing lasts longer than a transaction. */
+  /** Behind a pooler, nothing outlives a transaction. */
   readonly isPooled: boolean
-  /** The mark of the branch it is for. */
+  /** The mark of the branch that the batch is meant for. */
   readonly branch: string
-  /** For tests that move time: the times that take the place of the server's own. */
+  /** For tests that move time: the times to use instead of the server's own. */
   readonly times: { readonly now: number; readonly wall: number } | null
-  /** Whether those times have changed since. */
+  /** Whether a test has moved those times since. */
   hasMoved(): boolean
-  /** One round trip; answers the rows of each. */
+  /** One round trip; returns the rows of each query. */
   send(queries: readonly Query[]): Promise<readonly Row[][]>
-  /** The last round trip. True when the transaction was committed, false when the server rolled it back. */
+  /** The last round trip. Returns true if the transaction committed, false if the server rolled it back. */
   commit(queries: readonly Query[]): Promise<boolean>
   reached(point: string): void
 }
@@ -78,11 +79,11 @@ export type Answer = { readonly result: unknown } | { readonly error: unknown }
 
 export interface Done {
   readonly answers: readonly (readonly [Waiting, Answer])[]
-  /** Could not be decided beside the others; first in the next batch. */
+  /** Could not be decided alongside the others; goes first in the next batch. */
   readonly left: readonly Waiting[]
-  /** The bells to ring once it is committed. */
+  /** The bells to ring after the commit. */
   readonly rung: ReadonlySet<number>
-  /** Completions after which not all that waited could be freed at once. */
+  /** Completions that could not free everything waiting for them at once. */
   readonly cascading: readonly Command[]
   /** Something was made ready. */
   readonly isReadier: boolean
@@ -94,7 +95,7 @@ interface Member {
   readonly needs: readonly Need[]
 }
 
-/** What all claims of a line want together, and how many rows they got. */
+/** What all claims on a line want in total, and how many rows the search found. */
 interface Line {
   readonly want: LineWant
   readonly limit: number
@@ -107,7 +108,7 @@ const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
 const snapshot: Query = { text: beginSnapshot, values: [] }
 const maxSeenYounger = 10_000
-/** For the session: a transaction that is rolled back would take them back. */
+/** Set for the session, because a rollback would undo settings of the transaction. */
 const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
 const expectBranch = 'select holdfast.expect_branch($1)'
 const enter = `insert into holdfast.lane as l (id, batch, at, namespace, instance)
@@ -125,7 +126,7 @@ export class Batch {
   readonly #events: EventRow[] = []
   readonly #sealed: SealedEvents[] = []
   readonly #names = new HeldNames()
-  /** Of the items named by id: those that others wait for. */
+  /** Which of the items named by id have others waiting for them. */
   #blocking: { readonly asked: ReadonlySet<string>; readonly found: ReadonlySet<unknown> } = {
     asked: new Set(),
     found: new Set(),
@@ -135,7 +136,7 @@ export class Batch {
   readonly #rung = new Set<number>()
   readonly #cascading: Command[] = []
   #alsoSearchesKeys = false
-  /** Whether names that were asked for later were free. */
+  /** Whether the names that the second load asked for were free. */
   #hasNames = true
   #isClosed = false
   #isReading = false
@@ -145,7 +146,7 @@ export class Batch {
     this.#batch = batch
   }
 
-  /** Loads and decides. Throws what the server said, or `Again`: the transaction is then to be rolled back. */
+  /** Loads and decides. Throws the server's error or `RetryBatch`; the caller must then roll back. */
   async decide(): Promise<Done> {
     const members = this.#batch.map((waiting) => this.#begin(waiting, true))
     await this.#load(members)
@@ -162,8 +163,8 @@ export class Batch {
   }
 
   /**
-   * A claim passes over rows that others have locked, and must not call a line empty for that: they may lock more than
-   * they take, or be giving back what has lapsed.
+   * A claim skips rows that others have locked, and must not report a line as empty because of that: they may lock more
+   * than they take, or be reclaiming what has lapsed.
    */
   async #assertNotShort(): Promise<void> {
     const { acceptsShort, avoidsDamaged, isDoubtful, checksLapsedIfShort } = this.#scope
@@ -180,15 +181,15 @@ export class Batch {
   }
 
   /**
-   * Answers reads from one snapshot, in one round trip where no command asks for more. What a transaction that is still
-   * open holds back is left, to be read again a moment later: so many times.
+   * Answers reads from one snapshot, in one round trip unless a command asks for more. A read that an open transaction
+   * holds back is left for another try a moment later, up to `maxReads` times.
    */
   async read(maxReads: number): Promise<Done> {
     this.#isReading = true
     const members = this.#batch.map((waiting) => this.#begin(waiting, false))
     const first = members.flatMap(({ needs }) => needs)
     const items = this.#itemQueries(first)
-    // One statement is a snapshot by itself; behind a pooler it needs a transaction all the same.
+    // A single statement is its own snapshot, but behind a pooler it still needs a transaction.
     const isSnapshot = this.#scope.isPooled || items.length + distinct(first).length > 1
     const opening = isSnapshot ? [snapshot, ...this.#expectingBranch()] : []
     await this.#sendAll([...this.#movedTimes(), ...opening, ...items], first)
@@ -204,19 +205,19 @@ export class Batch {
       await this.#sendAll(this.#itemQueries(needs), needs)
       for (const [member, more] of asking) this.#advance(member, more, [])
     }
-    // Nothing depends on how a read ends.
+    // Nothing depends on how the transaction of a read ends.
     if (isSnapshot) this.#scope.commit([]).catch(() => {})
     return this.#done()
   }
 
-  /** Whether there is anything to write: a refused command or an empty claim leaves nothing behind. */
+  /** True if there is nothing to write: a refused command or an empty claim leaves nothing behind. */
   get isEmpty(): boolean {
     return this.#set.isUnchanged && this.#events.length === 0 && this.#sealed.length === 0
   }
 
   #done(): Done {
     const { isReadier } = this.#set
-    // In the order in which they came, whatever the turn was here.
+    // In order of arrival, whatever order they ran in.
     const left = this.#batch.filter((waiting) => this.#left.has(waiting))
     return { answers: this.#answers, left, rung: this.#rung, cascading: this.#cascading, isReadier }
   }
@@ -247,7 +248,7 @@ export class Batch {
     return planned
   }
 
-  /** While the clocks disagree nothing counts as lapsed. */
+  /** While the clocks disagree, nothing counts as lapsed. */
   #isUndecidable({ select }: Selector): boolean {
     return this.#scope.isDoubtful && lapsing.has(select)
   }
@@ -264,15 +265,16 @@ export class Batch {
       ...this.#itemQueries(needs),
     ]
     const { isStale, blockers } = await this.#sendAll(opening, needs, { writes: true, checksLapsed, ids })
-    // A wait for others took its time where only a test can say how much.
+    // The batch may have waited for others, and where a test moves time, only the test knows how long that took.
     if (this.#scope.hasMoved()) throw new RetryBatch('time was moved meanwhile')
-    // Before anything is decided by it, and at once: a commit may take long, and the clock would seem to be behind.
+    // Noted before any decision uses it, and at once: a commit may take long, and the clock would then seem to be
+    // behind.
     if (this.#scope.noteClock(this.#clock)) throw new RetryBatch('the clock of the server is in doubt')
     if (isStale) throw stale()
     this.#blocking = { asked: new Set(ids), found: new Set(blockers) }
   }
 
-  /** Sends everything at once, and last of all what is read around it. */
+  /** Sends everything in one round trip, with the `around` query last. */
   async #sendAll(
     opening: readonly Query[],
     needs: readonly Need[],
@@ -286,7 +288,7 @@ export class Batch {
     }
     for (const query of opening) send(query, (rows) => this.#takeOpening(query, rows))
     const asked = distinct(needs)
-    // What may wait before what never does: nobody waits for a row while holding what others search.
+    // Queries that may block go before those that never do, so nobody waits for a row while holding rows others search.
     const isWaiting = ({ query }: AskedQuery) => waits(query)
     for (const each of [...asked.filter(isWaiting), ...asked.filter((each) => !isWaiting(each))]) {
       send(each.query, (rows) => {
@@ -294,7 +296,7 @@ export class Batch {
       })
     }
     for (const line of this.#linesOf(needs)) this.#search(line, send)
-    // Last: a clock that was read before others were waited for is late by the wait.
+    // Last, because a clock read before waiting for others would be late by the length of the wait.
     const found = await this.#scope.send([...queries, aroundQuery(this.#scope, wanted)])
     const around = readAround(found.at(-1)?.[0])
     if (!this.#isReading) this.#assertOlder(queries, found)
@@ -304,9 +306,10 @@ export class Batch {
   }
 
   /**
-   * Events are numbered by transaction, so each must be younger than what it builds on. One that waited for an older
-   * row's younger writer is run again, and is then the youngest. A writer that still seems younger then is none: its
-   * row is so old that the numbers have come round. Reads write no events.
+   * Events are numbered by transaction, so each transaction must be younger than what it builds on. A batch that waited
+   * for a row and finds that a younger transaction wrote it runs again, and is then the youngest. A writer that still
+   * seems younger in the rerun is not: its row is so old that transaction numbers have wrapped around. Reads write no
+   * events.
    */
   #assertOlder(queries: readonly Query[], found: readonly (readonly Row[])[]): void {
     const { seenYounger } = this.#scope
@@ -347,7 +350,7 @@ export class Batch {
   #takeLine(line: Line, rows: readonly Row[]): readonly Item[] {
     line.got = rows.length
     const items = decodeReadable<Item>(tables.item, rows)
-    // Those behind the damaged one would not be seen.
+    // The items behind the damaged one would not be seen.
     if (items.length < rows.length && !this.#scope.avoidsDamaged)
       throw new RetryBatch('a damaged item stands in line', { avoidsDamaged: true })
     this.#set.load(items)
@@ -359,13 +362,13 @@ export class Batch {
     return moved ? [{ text: moveTimes, values: [String(moved.now), String(moved.wall)] }] : []
   }
 
-  /** A connection of our own leads to the server it was opened to. */
+  /** Only behind a pooler: a connection of our own leads to the server it was opened to. */
   #expectingBranch(): Query[] {
     const { isPooled, branch } = this.#scope
     return isPooled ? [{ text: expectBranch, values: [branch] }] : []
   }
 
-  /** Takes the names, all in one order, then the lane: who waits for a name has no number as a transaction yet. */
+  /** Takes the names, all in one order, then the lane, so a batch waiting for a name has no transaction number yet. */
   #entering(members: readonly Member[]): Query[] {
     const shared = new Set<string>()
     const alone = new Set<string>()
@@ -385,12 +388,12 @@ export class Batch {
     return [...taking(this.#numbered(locks)), { text: enter, values }]
   }
 
-  /** In the order in which everybody takes them. */
+  /** Sorted in the order in which everybody takes them. */
   #numbered(locks: readonly NameLock[]): NameLock[] {
     const { schema, namespace } = this.#scope
     const numbers = new Map(
       [...locks]
-        // Should two names have one number, whoever wants it alone counts.
+        // If two names share a number, the exclusive lock wins.
         .sort(([, left], [, right]) => Number(right) - Number(left))
         .map(([name, isShared]) => [lockNumber(schema, namespace, name), isShared]),
     )
@@ -427,12 +430,12 @@ export class Batch {
     return needs.some(({ plan }) => this.#set.isBehind(plan, member))
   }
 
-  /** Gives a command its rows; it decides, asks for more, or is refused, which touches nothing. */
+  /** Gives a command its rows. It then decides, asks for more, or is refused, which changes nothing. */
   #advance(member: Member, needs: readonly Need[], asking: [Member, readonly Need[]][]): void {
     const { waiting, steps } = member
     const locks = waiting.prepared.operation.effect !== 'read'
     try {
-      // Some are named by the caller's own words.
+      // No prototype: some fields are named by text from the caller.
       const rows: Record<string, unknown> = Object.create(null)
       for (const { field, plan, answers } of needs) rows[field] = plan.read(answers, this.#itemsOf(plan))
       let step = steps.next(rows as Loaded<Needs>)
@@ -442,7 +445,7 @@ export class Batch {
         return
       }
       for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan), member)
-      // What it found by searching is in no list: nobody decides beside it.
+      // Rows found by searching are in no list of reserved rows, so no other command may decide alongside this one.
       this.#isClosed ||= needs.some(({ plan }) => (plan.searched ?? []).length > 0)
       asking.push([member, this.#planAll(step.value, locks, waiting)])
     } catch (error) {
@@ -462,8 +465,8 @@ export class Batch {
   }
 
   /**
-   * An item that closed asks for what waits for it, mostly nothing. Its row is locked, and whoever makes another
-   * wait for it locks that row too: what was found with the items is all there can be.
+   * An item that closed asks for the items waiting for it, and usually there are none. Its row is locked, and making
+   * another item wait for it takes that lock too, so the blockers found together with the items are complete.
    */
   #isUnneeded(needs: Needs): boolean {
     return Object.values(needs).every(
@@ -476,7 +479,7 @@ export class Batch {
 
   #decided({ waiting, needs }: Member, decision: Decision): void {
     this.#assertExclusive(waiting, decision)
-    // A remark changes no row: those who come after know of it by the names it was made under.
+    // A remark changes no row. Later commands learn of it through the names it was made under.
     if (decision.remarks?.length) this.#set.noteNames(needs.flatMap(({ plan }) => plan.names ?? []))
     for (const change of decision.changes) {
       if (change.table === 'sealedEvents') this.#sealed.push(change.before as SealedEvents)
@@ -488,7 +491,7 @@ export class Batch {
     this.#answers.push([waiting, { result: decision.result }])
   }
 
-  /** A command that changes what is mostly read has to take its name for itself; one that takes a suspect, its turn. */
+  /** A command that changes mostly-read rows must hold their names alone; one that takes a suspect, `suspects`. */
   #assertExclusive(waiting: Waiting, decision: Decision): void {
     const changed = decision.changes.filter(({ table }) => mostlyRead.has(table))
     const names = [...changed.flatMap(namesOf), ...(decision.changes.some(takesSuspect) ? ['suspects'] : [])]
@@ -498,7 +501,7 @@ export class Batch {
     throw new RetryBatch('a name must be held alone')
   }
 
-  /** The second load. Nothing may wait here: others may wait for what this batch holds. */
+  /** The second load. Nothing may block here, because others may be waiting for what this batch holds. */
   async #answerAsking(asking: [Member, readonly Need[]][]): Promise<void> {
     const needs = asking.flatMap(([, more]) => more)
     const names = needs.flatMap(({ plan }) => plan.names ?? [])
@@ -519,7 +522,7 @@ export class Batch {
       throw new RetryBatch('a name that was asked for later is held by another')
     }
     this.#names.note(locks, missing)
-    // Later than the first reading: nothing was decided on what lies between.
+    // Keep the first reading. The second is later, and nothing was decided on the time in between.
     this.#clock = clock
     for (const [member, more] of asking) {
       if (this.#isBehind(member, more))
@@ -528,7 +531,7 @@ export class Batch {
     }
   }
 
-  /** Writes and commits. Throws when the transaction was rolled back; nothing is known when the connection was lost. */
+  /** Writes and commits. Throws if the transaction was rolled back; a lost connection leaves the commit in doubt. */
   async apply(): Promise<void> {
     const { namespace, bucket, reached } = this.#scope
     reached('transaction.begun')
@@ -539,14 +542,14 @@ export class Batch {
   }
 }
 
-/** For a process, which may hold one: two of its handles that each see none held would take one each. */
+/** A process may hold one suspect. Two of its handles that each see none held would otherwise take one each. */
 function takesSuspect({ table, before, after }: Change): boolean {
   return table === 'item' && before?.phase === 'suspect' && after?.instance != null
 }
 
 /**
- * Claims after the rest: what others of the batch made ready is theirs to take. Not twice: where every batch is closed
- * by one of the rest, they would wait for ever.
+ * Claims run last, so that they can take what other commands of the batch made ready. A claim is put off only once: if
+ * another command closed every batch, it would wait forever.
  */
 function inTurn(members: readonly Member[]): Member[] {
   const isClaim = ({ waiting, needs }: Member) =>

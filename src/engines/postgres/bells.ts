@@ -1,7 +1,7 @@
 /**
- * Telling other processes what a commit concerns: NOTIFY with the numbers of its bells after the commit, each at most every ten
- * milliseconds, in a transaction of its own (inside a batch it would halve the rate). One channel for all: a LISTEN for
- * each thing would be a round trip before every wait. A hint only; polling is the truth.
+ * Tells other processes what a commit concerns: NOTIFY with the numbers of its bells after the commit, each bell at
+ * most every ten milliseconds, in a separate transaction (inside a batch it would halve the rate). One channel for all
+ * bells, because a LISTEN for each thing would cost a round trip before every wait. A hint only; polling is the truth.
  */
 import { isOfThings, maxBells } from '../../domain/bell.ts'
 import type { Environment } from '../../environment.ts'
@@ -12,13 +12,13 @@ import type { Connection } from './connection.ts'
 import type { Query } from './plan.ts'
 
 const coalesceMs = 10
-/** What is only a hint need not be on disk before it is given: the wait for that would be most of its way. */
+/** A hint need not be on disk before it is sent: that wait would be most of its latency. */
 const tell = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
 export interface BellRope {
-  /** What is sent may be lost: a hint that could not be given costs others a poll, never correctness. */
+  /** What is sent may be lost: a hint that does not arrive costs others a poll, never correctness. */
   send(query: Query): void
-  /** Another process has changed more than a row that nobody waits for. */
+  /** Another process announced more than new events, or may have done so while nobody listened. */
   onOthers(): void
 }
 
@@ -32,7 +32,7 @@ export class Bells {
   readonly #owed = new Set<number>()
   readonly #rungAt = new Map<number, number>()
   #cancelOwed: (() => void) | null = null
-  /** What we listen on. */
+  /** The connection we listen on. */
   #heardOn: Connection | null = null
   #closed = false
 
@@ -48,7 +48,7 @@ export class Bells {
     return this.#heardOn?.isOpen === true && this.#hearing.isProven
   }
 
-  /** Hears others on this connection from now on; what was missed meanwhile is looked for at once. */
+  /** Listens on this connection from now on, and checks at once for anything missed in between. */
   async listenOn(connection: Connection): Promise<void> {
     connection.onNotification(({ payload }) => this.#heard(payload))
     this.#heardOn = connection
@@ -61,7 +61,9 @@ export class Bells {
     return this.#listeners.add(bell, listener)
   }
 
-  /** After a commit: listeners of this process at once, other processes through the server. */
+  /**
+   * Runs after a commit: calls the listeners of this process at once and reaches other processes through the server.
+   */
   ring(bells: ReadonlySet<number>): void {
     const now = this.#environment.monotonic()
     let waitMs = coalesceMs
@@ -71,7 +73,7 @@ export class Bells {
       waitMs = Math.min(waitMs, (this.#rungAt.get(bell) ?? Number.NEGATIVE_INFINITY) + coalesceMs - now)
     }
     if (this.#owed.size === 0) return
-    // One message for all of them, as soon as one was silent for long enough.
+    // One message for all of them, as soon as one has been silent for long enough.
     if (waitMs <= 0 || this.#closed) this.#giveOwed()
     else this.#cancelOwed ??= this.#environment.timer(waitMs, () => this.#giveOwed(), true)
   }
@@ -89,7 +91,7 @@ export class Bells {
     this.#rope.send({ text: tell, values: [this.#channel, `${this.#self} ${bells.join(',')}`] })
   }
 
-  /** The server tells us of our own rings too: they are known here, but show that we hear. */
+  /** The server also tells us of our own rings. We know those already, but they prove that we hear. */
   #heard(payload: string | undefined): void {
     this.#hearing.heard()
     const [who, bells = ''] = (payload ?? '').split(' ')
@@ -99,7 +101,7 @@ export class Bells {
     for (const bell of rung) this.#listeners.call(bell)
   }
 
-  /** From now on nothing waits: what is committed last is told at once. */
+  /** From now on nothing is delayed: the last commits are announced at once. */
   close(): void {
     this.#closed = true
     this.#giveOwed()

@@ -1,6 +1,6 @@
 /**
- * The branch this process uses, and which servers it may go on with. A server that is refused is followed all the same
- * when no other has answered for a minute: it may be the only one there will ever be.
+ * The branch this process uses, and which servers it may go on with. A refused server is followed after all when no
+ * other has answered for a minute: it may be the only one there will ever be.
  */
 import { type Admission, admit, type BranchFacts } from '../../domain/branch.ts'
 import type { Environment } from '../../environment.ts'
@@ -11,9 +11,9 @@ export class Branches {
   readonly #environment: Environment
   readonly #log: EngineOptions['log']
   #used: MarkedBranch
-  /** Since when servers were refused and no other answered, monotonic ms. */
+  /** Since when servers have been refused while no other answered, monotonic ms. */
   #refusedSince: number | null = null
-  /** What was logged since the branch was last changed: a search goes on for long. */
+  /** What was logged since the branch last changed: a search may go on for long. */
   readonly #reported = new Set<string>()
 
   constructor(used: MarkedBranch, { environment, log }: Pick<EngineOptions, 'environment' | 'log'>) {
@@ -31,7 +31,7 @@ export class Branches {
     return admit(this.#used, met, refusedForMs)
   }
 
-  /** The same for a server that answers a search for the primary. */
+  /** The same, for a server that answers a search for the primary. */
   meet(met: BranchFacts): Admission {
     const admission = this.judge(met)
     if (admission === 'refused') this.#refuse(met)
@@ -44,7 +44,7 @@ export class Branches {
     this.#tell('warn', server, { timeline, known: this.#used.timeline })
   }
 
-  /** Two servers of our timeline are there, and nothing says which of them is to be used. */
+  /** Two servers are on our timeline, and nothing says which of them to use. */
   refuseBoth(): void {
     const { timeline } = this.#used
     this.#tell('error', 'both', { timeline, known: timeline })
@@ -61,7 +61,7 @@ export class Branches {
     this.#refusedSince = null
   }
 
-  /** From now on. False when it is the one that was used before. */
+  /** Uses the branch from now on. Returns false if it is the one used before. */
   use(branch: MarkedBranch): boolean {
     const { timeline: known, mark } = this.#used
     if (this.judge(branch) === 'adopted')

@@ -1,20 +1,20 @@
 /**
  * Statements that go to the server in one piece and are answered in one piece. By itself the driver asks for an answer
- * to each, which costs both sides a system call and a turn of the loop every time; inside a transaction nobody needs
- * one before the last. When a statement fails, the server passes over the rest.
+ * to each, which costs both sides a system call and an event-loop turn every time; inside a transaction nobody needs an
+ * answer before the last. When a statement fails, the server skips the rest.
  */
 import type { EventEmitter } from 'node:events'
 import type { Connection as Wire } from 'pg'
 import type { Parameter } from './parameter.ts'
 import type { Row } from './plan.ts'
 
-/** Makes a value of what the server wrote; null = it is taken as it is. */
+/** Turns what the server wrote into a value; null = used as it is. */
 export type Reader = ((text: string) => unknown) | null
 
 /** A text as the server knows it. */
 export interface Statement {
   readonly text: string
-  /** Null until the server has answered it once: one that failed may not have been prepared. */
+  /** Null until the server has answered it once: a statement that failed may not have been prepared. */
   name: string | null
   readers: readonly Reader[]
 }
@@ -30,7 +30,7 @@ export interface Part {
   readonly values: readonly Parameter[]
 }
 
-/** Told once: what was answered to each part, or why one failed. */
+/** Called once, with the answer to each part or the reason why one failed. */
 export interface Settled {
   resolve(answered: readonly Answered[]): void
   reject(error: unknown): void
@@ -47,7 +47,7 @@ export interface Bundle {
 }
 
 export interface BundleOptions extends Settled {
-  /** A name for a statement to be prepared under, never the same again; null where nothing can be prepared. */
+  /** A name to prepare a statement under, never used again; null where nothing can be prepared. */
   nextName(): string | null
   readerOf(type: number): Reader
 }
@@ -55,8 +55,8 @@ export interface BundleOptions extends Settled {
 export type Bundler = new (parts: readonly Part[], options: BundleOptions) => Bundle
 
 /**
- * The server ends a transaction whose client says nothing for 4 s, and counts until it has a message as a whole. Over a
- * slow link a long one takes longer, so a short one goes before it, which ends the count. Only where it must be: a
+ * The server ends a transaction whose client is silent for 4 s, and counts until it has a whole message. Over a slow
+ * link a long message takes longer, so a short one goes ahead of it, which ends the count. Done only where necessary: a
  * process that is frozen while it sends keeps what it has locked.
  */
 const maxUnheard = 2 ** 21
@@ -69,16 +69,16 @@ function bytesOf(parts: readonly Part[]): number {
 
 type DriverQuery = new (text: string) => EventEmitter
 
-/** The driver takes only queries of its own kind on a connection that does not wait, and it is loaded on demand. */
+/** On a pipelined connection the driver takes only its own kind of query, and the driver is loaded on demand. */
 export function bundlerOf(Query: DriverQuery): Bundler {
   return class extends Query implements Bundle {
     readonly #parts: readonly Part[]
     readonly #options: BundleOptions
-    /** Under which name each is being prepared, where it is. */
+    /** The name that each part is being prepared under, if it is. */
     readonly #names: (string | null)[] = []
     readonly #answered: Answered[] = []
     #rows: Row[] = []
-    /** Told of the end, and replaced by the driver, which waits for it only so long. */
+    /** Called at the end. The driver replaces it, and limits how long it waits for the end. */
     callback: (error: unknown) => void = () => {}
 
     constructor(parts: readonly Part[], options: BundleOptions) {

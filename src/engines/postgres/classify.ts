@@ -4,10 +4,10 @@ import { movedError } from '../marks.ts'
 import { unsafeSchema, unsafeSchemaCode } from './ownership.ts'
 import { Unconfirmed } from './standbys.ts'
 
-/** Ours: a row was not as it was read. Most are locked meanwhile; the others meet others here. */
+/** Ours: a row has changed since it was read. Most rows are locked by then; conflicts over the others end here. */
 const rowChanged = 'HF001'
 
-/** Another transaction was in the way, and the same commands may be run again at once. */
+/** Another transaction was in the way; the same commands may run again at once. */
 export function isContention(error: unknown): boolean {
   const code = sqlState(error)
   return code === '40P01' || code === '40001' || code === '23505' || code === rowChanged
@@ -21,12 +21,15 @@ export class Disconnected extends Error {
 }
 
 /**
- * The primary is elsewhere by now: a standby says the first to a write and the second to `begin … read write`; ours is
- * said by a primary on another branch.
+ * The primary is elsewhere by now. A standby answers a write with the first code and `begin … read write` with the
+ * second; the third is ours, raised by a primary on another branch.
  */
 const elsewhereCodes = new Set(['25006', '0A000', 'HF003'])
 
-/** Lost, or said by the server to end: shut down, killed, timed out inside a transaction. Or it became a standby. */
+/**
+ * The connection is lost, or the server says that it ends: shut down, killed, timed out inside a transaction. Or the
+ * server became a standby.
+ */
 export function isDisconnect(error: unknown): boolean {
   const code = sqlState(error)
   if (code === null) return error instanceof Disconnected
@@ -34,7 +37,7 @@ export function isDisconnect(error: unknown): boolean {
   return code.startsWith('08') || code.startsWith('57P') || code === '25P03' || code === '25P04'
 }
 
-/** A row or a name was held by another: for too long, or where nobody waits. */
+/** Another transaction held a row or a name: for too long, or where we do not wait. */
 export function isLockedOut(error: unknown): boolean {
   return sqlState(error) === '55P03'
 }
@@ -46,19 +49,19 @@ export function isMissing(error: unknown): boolean {
   return missingCodes.has(sqlState(error) ?? '')
 }
 
-/** Others could have code run as our role. */
+/** Others could run code as our role. */
 export function isUnsafeSchema(error: unknown): error is Error & { readonly detail?: string } {
   return sqlState(error) === unsafeSchemaCode
 }
 
-/** Only the server's words have a severity; what the driver or the system says has codes of its own. */
+/** Only the server's errors have a severity; those of the driver or the system have codes of their own. */
 function sqlState(error: unknown): string | null {
   if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return null
   return typeof error.code === 'string' ? error.code : null
 }
 
 const goesOn = 'this process goes on trying; call again'
-/** Nobody tries again for who has no handle. */
+/** Without a handle, nothing retries for the caller. */
 export const openAgain = 'open it again when the server can be reached'
 
 /** A typed error for what the server said; anything else passes through unchanged. */
@@ -141,7 +144,7 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
   }
 }
 
-/** The URL has to tell of it: what is set or prepared in a session would be met by whoever gets it next. */
+/** The URL has to mention the pooler: whoever gets the session next would inherit what we set or prepare in it. */
 export function poolerBetween(location: string, cause?: unknown): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
     what: `${location} leads through a pooler, which shares its sessions with others; nothing was changed`,
@@ -151,7 +154,7 @@ export function poolerBetween(location: string, cause?: unknown): HoldfastError 
   })
 }
 
-/** What TLS says of a certificate: who signed it, whether it lasts, and whom it names. */
+/** What TLS says about a certificate: who signed it, whether it is still valid, and whom it names. */
 const certificateCode = /^(ERR_TLS_CERT|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_(GET|VERIFY)_)/
 
 function isUntrusted(error: unknown): error is Error {
@@ -167,7 +170,7 @@ function untrusted(location: string, cause: Error): HoldfastError {
   })
 }
 
-/** What a server was refused for says what to do better than we can. */
+/** The error that refused a server says what to do better than we can. */
 function nextAfter(cause: unknown): string {
   return cause instanceof HoldfastError && cause.code === 'STORE_UNAVAILABLE' ? cause.next : goesOn
 }
@@ -181,15 +184,15 @@ export function unavailable(location: string, cause: unknown, next = nextAfter(c
   })
 }
 
-/** Told in the message, for a cause does not cross a thread. */
+/** Put into the message, because a cause does not cross a thread. */
 function reasonOf(cause: unknown): string {
   if (cause instanceof HoldfastError) return cause.what
-  // Where a name has several addresses, the error of all of them says nothing itself.
+  // If a name has several addresses, the combined error itself says nothing.
   if (cause instanceof AggregateError) return cause.errors.map(reasonOf).join(', ')
   return cause instanceof Error ? cause.message : 'no answer'
 }
 
-/** The server was gone when it should have answered a commit, and did not come back in time to be asked. */
+/** The server was gone when it should have answered a commit, and was not back in time to be asked. */
 export function inDoubt(location: string, cause: unknown): HoldfastError {
   const isUnconfirmed = cause instanceof Unconfirmed
   const what = isUnconfirmed
@@ -203,7 +206,7 @@ export function inDoubt(location: string, cause: unknown): HoldfastError {
   })
 }
 
-/** Another commit keeps the rows, until a standby has it or none is asked for any more. */
+/** Another commit keeps the rows locked until a standby has it or none is required any more. */
 function behindUnconfirmed(location: string, cause: Unconfirmed): HoldfastError {
   const { standbys } = cause
   return new HoldfastError('STORE_UNAVAILABLE', {

@@ -1,6 +1,6 @@
 /**
- * The mark that processes leave in the store when the server's clock agrees with their own. Whoever opens the store
- * has nothing to compare that clock with, and goes by the mark: a clock that jumped has left it behind.
+ * The mark that processes leave in the store when the server's clock agrees with their own. A process that opens the
+ * store has nothing to compare that clock with, so it goes by the mark: a clock that jumped has left it behind.
  */
 import { type ClockCheck, decideDoubtMs, doubtfulForMs } from '../../domain/clock-check.ts'
 import { type Environment, pause } from '../../environment.ts'
@@ -9,9 +9,9 @@ import type { Connection } from './connection.ts'
 import { lockNumber } from './names.ts'
 import type { Query, Row } from './plan.ts'
 
-/** At most so often, whoever leaves it. */
+/** The mark is written at most this often, whoever writes it. */
 const markEveryMs = 1_000
-/** Healing at open waits so long for a fresh mark. */
+/** How long healing at open waits for a fresh mark. */
 const waitMs = 2_000
 const lookEveryMs = 100
 
@@ -19,8 +19,8 @@ const checkedKey = 'clock_checked_at'
 const pooledKey = 'clock_checked_behind_pooler_at'
 
 /**
- * A process that renews leases holds this lock on its side connection for as long as that lasts, so it is seen by every
- * role, and gone with the connection.
+ * A process that renews leases holds this lock on its side connection for as long as it does so. Every role can see the
+ * lock, and it goes away with the connection.
  */
 const enter = 'select pg_try_advisory_lock_shared($1)'
 const isAnyoneThere = `exists (
@@ -39,7 +39,7 @@ coalesce((select m.value::bigint from holdfast.meta m where m.key = '${pooledKey
 ${isAnyoneThere},
 extract(epoch from clock_timestamp() - pg_postmaster_start_time()) between 0 and ${doubtfulForMs / 1000}`
 
-/** Nothing rests on these being on disk. A mark that lies ahead is from before the clock was set back. */
+/** Nothing depends on these being on disk. A mark in the future dates from before the clock was set back. */
 const mark = `insert into holdfast.meta as m (key, value)
 select given.key, $2::bigint::text
 from unnest($1::text[]) as given (key)
@@ -60,7 +60,7 @@ export interface ClockMarkOptions {
   readonly clock: ServerClock
   readonly schema: string
   readonly isPooled: boolean
-  /** This process renews leases, and so looks at the clock again and again. */
+  /** This process renews leases, and so checks the clock again and again. */
   readonly beats: boolean
 }
 
@@ -89,7 +89,7 @@ export class ClockMark {
     }
   }
 
-  /** When the store is opened: decides whether the clock is doubted at first. */
+  /** Runs when the store is opened, and decides whether the clock is in doubt at first. */
   async look(connection: Connection): Promise<void> {
     const askedAt = this.#options.environment.monotonic()
     const [row] = await connection.send(this.#look)
@@ -99,7 +99,7 @@ export class ClockMark {
     await connection.send(note)
   }
 
-  /** Until the clock is doubted no longer, but not for long. */
+  /** Waits until the clock is no longer in doubt, but not for long. */
   async wait(connection: Connection): Promise<void> {
     const { environment, clock } = this.#options
     while (clock.isUnchecked && environment.monotonic() - this.#openedAt < waitMs) {
@@ -110,7 +110,7 @@ export class ClockMark {
     }
   }
 
-  /** From now on this process is seen by others. First the mark: or they would doubt a clock that it does not. */
+  /** From now on others see this process. The mark goes first, or they would doubt a clock that it does not. */
   enter(connection: Connection): void {
     const { beats, isPooled, clock } = this.#options
     if (!beats) return
@@ -118,11 +118,11 @@ export class ClockMark {
       ...(clock.isDoubtful ? [] : [this.#mark]),
       ...(isPooled ? [] : [{ text: enter, values: [this.#number] }]),
     ]
-    // A connection that fails is found again, and then this comes again.
+    // A connection that fails is found again, and then this runs again.
     for (const query of queries) connection.send(query).catch(() => {})
   }
 
-  /** With whatever is asked: a process that beats asks several times a second. */
+  /** Runs along with any command: a process that beats sends several a second. */
   refresh(send: (query: Query, read?: (rows: readonly Row[]) => void) => void): void {
     const { environment, clock, beats } = this.#options
     const now = environment.monotonic()

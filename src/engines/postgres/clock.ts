@@ -8,7 +8,7 @@ import type { Environment } from '../../environment.ts'
 import type { Query, Row } from './plan.ts'
 
 const disagreesMs = 2_000
-/** Asked for so long without an answer, the server counts as out of reach. */
+/** A server that has not answered for this long counts as out of reach. */
 const outageMs = 3_000
 
 /** The server's clock minus the awake time of this process lies between these. */
@@ -23,11 +23,11 @@ export class ServerClock {
   #offset: Offset | null = null
   #doubtfulUntil = Number.NEGATIVE_INFINITY
   #doubts = 0
-  /** It was just met, and until then nobody vouches for it; null: this was never asked. */
+  /** The clock is new to us, and until this time nobody vouches for it; null: this was never asked. */
   #uncheckedUntil: number | null = null
   #checkedAt = 0
   #seen: number | null = null
-  /** Since when it was asked and could not be reached, monotonic ms. */
+  /** Since when the server has been asked and could not be reached, monotonic ms. */
   #missedSince: number | null = null
   #outage: Outage | null = null
 
@@ -37,8 +37,8 @@ export class ServerClock {
   }
 
   /**
-   * What the server's clock showed at some moment between the question and now. An answer that was long under way
-   * says little, and is no sign of a clock that was moved.
+   * Takes what the server's clock showed at some time between the question and now. An answer that took long says
+   * little, and is no sign that the clock was moved.
    */
   note(now: number, askedAt: number): void {
     this.#noteOutage(now, askedAt)
@@ -55,7 +55,7 @@ export class ServerClock {
     this.#missedSince ??= this.#environment.monotonic()
   }
 
-  /** A process that did not ask has learned nothing: only a question that stayed open tells. */
+  /** A process that did not ask has learned nothing: only a question that stayed open shows an outage. */
   #noteOutage(now: number, askedAt: number): void {
     const openSince = Math.min(askedAt, this.#missedSince ?? askedAt)
     const wasOpen = this.#environment.monotonic() - openSince > outageMs
@@ -65,7 +65,7 @@ export class ServerClock {
     this.#missedSince = null
   }
 
-  /** How often there was a reason. */
+  /** How often there was a reason to doubt the clock. */
   get doubts(): number {
     return this.#doubts
   }
@@ -76,7 +76,9 @@ export class ServerClock {
     this.#onDoubt({ reason, byMs: Math.round(byMs) })
   }
 
-  /** Until when nobody vouches for it. Never later than was said before: the mark grows old while we look at it. */
+  /**
+   * Until when nobody vouches for the clock. Never later than said before, because the mark ages while we look at it.
+   */
   uncheckedUntil(at: number, { reason }: { reason: string }): void {
     const wasAsked = this.#uncheckedUntil !== null
     this.#uncheckedUntil = Math.min(this.#uncheckedUntil ?? at, at)
@@ -87,12 +89,12 @@ export class ServerClock {
     return this.#uncheckedUntil !== null && this.#environment.monotonic() < this.#uncheckedUntil
   }
 
-  /** What it showed when it last agreed with the clock of this process; 0: never. */
+  /** What the clock showed when it last agreed with that of this process; 0: never. */
   get checkedAt(): number {
     return this.#checkedAt
   }
 
-  /** When the server last gave no answer for long, on its clock. */
+  /** The last time the server failed to answer for long, on its own clock. */
   get outage(): Outage | null {
     return this.#outage
   }
@@ -102,7 +104,7 @@ export class ServerClock {
   }
 }
 
-/** How far the clock must have been moved at least; 0 when both may be true. */
+/** The least by which the clock must have been moved; 0 if both readings may be true. */
 function distance(before: Offset, after: Offset): number {
   if (after.least > before.most) return after.least - before.most
   return after.most < before.least ? after.most - before.least : 0
@@ -114,8 +116,8 @@ function overlap(left: Offset, right: Offset): Offset | null {
 }
 
 /**
- * Tests move the time of a store: their own clocks take the place of the server's, on an offset that all processes
- * of a boot share, as on SQLite.
+ * Tests move the time of a store: their own clocks replace the server's, at an offset that all processes of a boot
+ * share, as on SQLite.
  */
 export async function movedOffset(
   environment: Environment,

@@ -1,6 +1,6 @@
 /**
- * One connection. What is asked for in one turn goes to the server together, and is answered in order as arrays: inside
- * a transaction in one piece, outside each on its own.
+ * One connection. Statements asked for in the same event-loop turn go to the server together and are answered in order,
+ * with rows as arrays: inside a transaction in one piece, outside each on its own.
  */
 import type { Socket } from 'node:net'
 import type { Client, ClientConfig, Notification, QueryArrayConfig } from 'pg'
@@ -33,7 +33,7 @@ async function importDriver(): Promise<Driver> {
   return { pg, Bundle: bundlerOf(pg.Query as unknown as Parameters<typeof bundlerOf>[0]) }
 }
 
-/** `pg` is an optional peer: only those who use PostgreSQL have it. */
+/** `pg` is an optional peer dependency: only those who use PostgreSQL have it. */
 async function loadDriver(): Promise<Driver> {
   loaded ??= importDriver()
   try {
@@ -57,7 +57,7 @@ export interface ConnectionOptions extends SessionOptions {
   readonly signal?: AbortSignal
 }
 
-/** A part, and whether its answer is of interest to whoever asked. */
+/** A part, and whether the caller wants its answer. */
 interface Sent extends Part {
   readonly isAsked: boolean
 }
@@ -65,7 +65,7 @@ interface Sent extends Part {
 export class Connection {
   readonly #client: Client
   readonly #session: SessionOptions
-  /** So long nothing may move on the socket while an answer is awaited. */
+  /** How long nothing may move on the socket while an answer is awaited. */
   readonly #limitMs: number
   #awaited = 0
   readonly #address: Address
@@ -99,7 +99,7 @@ export class Connection {
     client.on('notification', (message) => this.#onNotification(message))
   }
 
-  /** It may be a session that a pooler lends: ask the server for its facts, then call `own`. */
+  /** The session may be on loan from a pooler: ask the server for its facts, then call `own`. */
   static async open(
     address: Address,
     { host, port }: ServerHost,
@@ -115,7 +115,7 @@ export class Connection {
       host,
       port,
       user: address.user,
-      // A function keeps the driver from looking for a password of its own.
+      // A function keeps the driver from looking for a password itself.
       password: address.password ?? (address.isComplete ? () => '' : undefined),
       database: address.database,
       ssl: address.ssl,
@@ -136,7 +136,8 @@ export class Connection {
         connection.destroy(new Error('the server did not answer in time')),
       )
     } catch (error) {
-      // What the driver itself gave up, such as a password it does not have, would wait for the server to end it.
+      // If the driver itself gave up, for example for lack of a password, the connection would stay until the server
+      // ends it.
       connection.destroy(error as Error)
       throw error
     } finally {
@@ -146,8 +147,9 @@ export class Connection {
   }
 
   /**
-   * Answers the last of the statements. Prepares nothing and sets nothing for longer than it takes: the session may be a
-   * stranger's. One message is one transaction, and each statement is read only when those before it have succeeded.
+   * Returns the rows of the last statement. Prepares nothing, and sets nothing beyond this message: the session may be
+   * a stranger's. One message is one transaction, and each statement is parsed only after those before it have
+   * succeeded.
    */
   async ask(...statements: readonly string[]): Promise<Row[]> {
     const getTypeParser = (type: number) => this.#readerOf(type) ?? String
@@ -160,9 +162,9 @@ export class Connection {
   }
 
   /**
-   * What the session is set to goes ahead of whatever is asked next, and costs no round trip of its own. Behind a
-   * pooler it goes with each transaction instead. Throws when there is a pooler that the URL does not tell of: then
-   * another process answers than the one that let us in.
+   * Sends the session settings ahead of whatever is asked next, so that they cost no extra round trip. Behind a pooler
+   * they go with each transaction instead. Throws if there is a pooler that the URL does not mention: the process that
+   * answers is then not the one that let us in.
    */
   own(backend: number): void {
     if (this.#address.isPooled || this.#isOwn) return
@@ -173,7 +175,7 @@ export class Connection {
     this.exchange(wanted).catch((error) => this.destroy(error as Error))
   }
 
-  /** A session of ours that is set as we want it. */
+  /** Whether the session is ours and has our settings. */
   get isOwn(): boolean {
     return this.#isOwn
   }
@@ -182,7 +184,7 @@ export class Connection {
     return this.#ended === null
   }
 
-  /** Told once, when the connection is lost or closed. */
+  /** Calls the listener once, when the connection is lost or closed. */
   onEnd(listener: (error: Error) => void): void {
     if (this.#ended) listener(this.#ended)
     else this.#onEnd = listener
@@ -193,15 +195,15 @@ export class Connection {
   }
 
   async send(query: Query): Promise<Row[]> {
-    // Only the plainer protocol takes several statements in one text, such as a migration.
+    // Only the simple protocol takes several statements in one text, such as a migration.
     const isScript = query.values.length === 0 && query.text.includes(';')
     const [answered] = isScript ? [await this.#run(query.text)] : await this.exchange([query])
     return answered?.rows ?? []
   }
 
   /**
-   * One round trip: sends all and waits for all. Throws what the server said to the first that failed; inside a
-   * transaction the others after it were passed over, COMMIT too.
+   * One round trip: sends everything and waits for every answer. Throws what the server said about the first statement
+   * that failed; inside a transaction it skipped the ones after it, including COMMIT.
    */
   async exchange(queries: readonly Query[]): Promise<readonly Answered[]> {
     return this.#connected(async () => {
@@ -213,7 +215,10 @@ export class Connection {
     })
   }
 
-  /** As a text: behind a pooler that was not told of, what was prepared is not there, and that is to be said. */
+  /**
+   * Sent unprepared. Behind a pooler that the URL does not mention, prepared statements are missing, and the caller
+   * must get to see that error.
+   */
   async rollBack(): Promise<void> {
     this.#isInTransaction = false
     await this.#run('rollback')
@@ -232,7 +237,7 @@ export class Connection {
     try {
       return await ask()
     } catch (error) {
-      // What the server says has a severity; everything else is said by the driver of a connection that failed.
+      // Errors of the server have a severity; all others come from the driver of a connection that failed.
       if (error instanceof Error && 'severity' in error) throw error
       this.#end(error as Error)
       throw new Disconnected(this.#ended)
@@ -241,19 +246,19 @@ export class Connection {
     }
   }
 
-  /** The socket's own time limit counts from the last byte that it took or got, however much there is to send. */
+  /** The socket's timeout counts from the last byte sent or received, however much there is to send. */
   #awaitAnswers(more: 1 | -1): void {
     this.#awaited += more
     if (this.#awaited === 0) this.#stream.setTimeout(0)
     else if (this.#awaited === 1 && more === 1) this.#stream.setTimeout(this.#limitMs)
   }
 
-  /** Another one once it is encrypted. */
+  /** A different socket once the connection is encrypted. */
   get #stream(): Socket {
     return (this.#client as unknown as { connection: { stream: Socket } }).connection.stream
   }
 
-  /** Outside a transaction each statement is one; two that share an answer would share that too. */
+  /** Outside a transaction each statement is a transaction; two that share an answer would share that too. */
   #bundle(queries: readonly Query[]): Sent[][] {
     const bundles: Sent[][] = []
     let together: Sent[] = []
@@ -275,7 +280,7 @@ export class Connection {
     return { statement: this.#statement(text), values: values.map(parameterOf), isAsked }
   }
 
-  /** Behind a pooler, what we set lasts as long as a transaction of ours; so each statement is given one. */
+  /** Behind a pooler our settings last only as long as our transaction, so each statement gets one. */
   #alone(query: Query): Sent[] {
     if (!this.#address.isPooled) return [this.#part(query)]
     const unasked = (text: string) => this.#part({ text, values: [] }, false)
@@ -310,7 +315,7 @@ export class Connection {
     return statement
   }
 
-  /** As it was when it was opened, but that its statements are prepared. False when it cannot be. */
+  /** Resets the connection to how it was opened, except that statements stay prepared. Returns false if it cannot. */
   async rest(): Promise<boolean> {
     if (!this.isOpen || this.#isInTransaction) return false
     this.#onEnd = () => {}
@@ -319,7 +324,7 @@ export class Connection {
     return true
   }
 
-  /** At once: what was sent and not answered fails. */
+  /** Takes effect at once: what was sent and not answered fails. */
   destroy(cause: Error): void {
     this.#end(cause)
     this.#stream.destroy()
@@ -338,7 +343,7 @@ export class Connection {
   }
 }
 
-/** Waits for all, then throws the first failure: what is still under way must not meet the next transaction. */
+/** Waits for all, then throws the first failure: what is still under way must not run into the next transaction. */
 async function allOf<Result>(sent: readonly Promise<Result>[]): Promise<Result[]> {
   const settled = await Promise.allSettled(sent)
   return settled.map((each) => {

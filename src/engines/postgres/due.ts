@@ -1,15 +1,15 @@
 /**
- * What may be to heal, and the index that finds the first of it. Each is asked for its first entry: asked whether there
- * is any, the planner expects many and would read the table until it meets one, which is mostly never. A damaged row is
- * not healed, so it must not look as if it were to be: every claim and every sweep would try again.
+ * What may need healing, and the index that finds the first of it. Each index is asked for its first entry: asked
+ * whether there is any, the planner expects many and would read the table until it meets one, which is usually never. A
+ * damaged row is not healed, so it must not count as due: every claim and every sweep would try again.
  */
 import { isDelayed, now, readableItem, unspared, wall } from './rows.ts'
 
 export interface DueSource {
   readonly table: string
-  /** Which rows of it count. */
+  /** Which of its rows count. */
   readonly rows: string
-  /** Which of these are due. */
+  /** Which of those are due. */
   readonly isDue: string
   readonly order: string
 }
@@ -41,7 +41,7 @@ export const endedDelays: readonly DueSource[] = [
   { table: 'cascade', rows: 'true', isDue: 'true', order: 't.blocker' },
 ]
 
-/** What a recovery heals besides. */
+/** What else recovery heals. */
 export const otherLosses: readonly DueSource[] = [
   { table: 'lock_waiter', rows: 'true', isDue: `t.expires_at < ${now}`, order: 't.expires_at' },
   { table: 'delivery', rows: 't.agent is not null', isDue: `t.expires_at < ${now}`, order: 't.expires_at' },
@@ -56,7 +56,7 @@ export const orphanedRuns: DueSource = {
   order: 't.lock',
 }
 
-/** Whether any of these is due in a namespace, which is a parameter or a column. */
+/** Whether any of these is due in a namespace, given as a parameter or a column. */
 export function isDueIn(sources: readonly DueSource[], namespace: string): string {
   if (sources.length === 0) return 'false'
   return sources

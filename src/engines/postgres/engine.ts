@@ -1,6 +1,7 @@
 /**
  * The PostgreSQL engine: group commit over two connections. One lane runs the batches of writes; the other answers
- * reads and hears what others ring. Leases are renewed on the second, or on whichever is free first while it is busy.
+ * reads and listens for the bells that others ring. Leases are renewed on the second, or on whichever is free first
+ * while it is busy.
  */
 import { type Environment, settlesWithin } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
@@ -36,10 +37,10 @@ import { askStandbys, readStandbys, type Standbys, standbysAfter } from './stand
 import { enterBranch, lookAtBranch, type MarkedBranch } from './timeline.ts'
 import { isRead, type Waiting, waitingFor } from './waiting-line.ts'
 
-/** How old what is known of the standbys may be, while the store is used. */
+/** How old our knowledge of the standbys may get while the store is in use. */
 const standbysEveryMs = 2_000
 
-/** How often all hosts are asked while the connection to one of them holds. */
+/** How often all hosts are checked while the connection to one of them holds. */
 const lookAroundEveryMs = 60_000
 
 export async function openPostgres(url: string, options: EngineOptions): Promise<PostgresEngine> {
@@ -71,7 +72,7 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
   }
 }
 
-/** Both, or neither: what was met beside a failure is left again. */
+/** Returns both or neither: if one fails, the other's connection is closed again. */
 async function bothOf(meetings: [Promise<Met>, Promise<Met>]): Promise<[Met, Met]> {
   const settled = await Promise.allSettled(meetings)
   const failed = settled.find((each) => each.status === 'rejected')
@@ -81,8 +82,8 @@ async function bothOf(meetings: [Promise<Met>, Promise<Met>]): Promise<[Met, Met
 }
 
 /**
- * Two openers may race: whoever comes second finds the store made. What can be asked together is: the server may be in
- * another region, and a command waits for all of this before it begins.
+ * Two openers may race; the second finds the store already made. Whatever can be sent together is, because the server
+ * may be in another region and a command waits for all of this before it begins.
  */
 async function prepareStore(
   { connection, facts }: Met,
@@ -132,7 +133,7 @@ function kindOf(prepared: Prepared): Waiting['kind'] {
   return isRead(prepared) ? 'read' : 'write'
 }
 
-/** The mark of a branch was acknowledged too, to whoever wrote it. */
+/** The mark of a branch was acknowledged too, to the process that wrote it. */
 function lossOfBranch({ mark }: MarkedBranch, { marks }: MarkedBranch): LaneLoss | null {
   return marks.includes(mark) ? null : { acknowledged: null, found: null }
 }
@@ -142,7 +143,7 @@ export class PostgresEngine implements Engine {
   readonly #options: EngineOptions
   readonly #environment: Environment
   readonly #clock: ServerClock
-  /** Null where tests move time: that clock is theirs. */
+  /** Null where tests move time: they control that clock. */
   readonly #clockMark: ClockMark | null
   readonly #branches: Branches
   readonly #bells: Bells
@@ -156,9 +157,9 @@ export class PostgresEngine implements Engine {
   #standbys: Standbys
   #standbysAskedAt: number
   #lastAsked: Pick<Command, 'namespace' | 'caller'> | null = null
-  /** The server on which a loss was found last. */
+  /** The server on which a loss was last found. */
   #lossToldOn: string | null = null
-  /** How far readers of this process may have been told of events: the transaction, plus base. */
+  /** How far readers in this process may have read the events: the transaction number plus the base. */
   #newestSeq = 0
   #status: StoreStatus | null = null
   #cancelLook: () => void = () => {}
@@ -230,9 +231,9 @@ export class PostgresEngine implements Engine {
       onFailed: (error) => options.onRecoveryFailed(error, 'completion', null),
     })
     this.#bells = new Bells(options.environment, address, {
-      // The last rings go where the last commits went.
+      // The last rings go out on the lane of the last commits.
       send: (query) => (this.#closed ? this.#batches : this.#side).sendBetweenBatches(query),
-      // What others made ready may be before the places that are remembered here.
+      // What others made ready may lie before the starts remembered here.
       onOthers: () => lineStarts.forget(),
     })
   }
@@ -263,13 +264,13 @@ export class PostgresEngine implements Engine {
       if (this.#options.recoverOnOpen) await this.#clockMark?.wait(connection)
       this.#lookAround()
     } catch (error) {
-      // Or what was lost would be found again, for ever.
+      // Otherwise the lanes would go on replacing lost connections forever.
       await this.close()
       throw error
     }
   }
 
-  /** The same object for as long as the server and its standbys are the same. */
+  /** The same object until the server or its standbys change. */
   get status(): StoreStatus {
     this.#status ??= this.#statusOf(this.#facts)
     return this.#status
@@ -280,7 +281,7 @@ export class PostgresEngine implements Engine {
     return {
       engine: 'postgres',
       location: this.#address.shown,
-      // What is set lower for the connection was raised.
+      // A lower setting of the connection was raised.
       durability: fsync ? this.#options.durability : 'normal',
       schemaVersion: schemaVersion(),
       engineVersion: version,
@@ -288,7 +289,7 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  /** The mark is random and in the store; a copy of the whole server has it too, but was started at another time. */
+  /** The mark is random and in the store. A copy of the whole server has it too, but was started at another time. */
   get storeId(): string {
     return `${this.#branches.used.mark} on ${this.#facts.server}`
   }
@@ -324,12 +325,12 @@ export class PostgresEngine implements Engine {
       const waiting = waitingFor({ prepared, kind, resolve, reject, askedAt, deadline })
       const lane = kind === 'write' ? this.#batches : this.#side
       lane.add(waiting)
-      // Nobody knows how long a read takes.
+      // A read may keep the lane busy for any length of time.
       if (kind === 'renewal' && lane.isBusy) this.#batches.wake()
     })
   }
 
-  /** With whatever is asked: a process that beats does so every few seconds. */
+  /** Runs along with any command: a process that beats sends one every few seconds. */
   #refreshStandbys(): void {
     const now = this.#environment.monotonic()
     if (now - this.#standbysAskedAt < standbysEveryMs) return
@@ -367,7 +368,9 @@ export class PostgresEngine implements Engine {
     for (const command of cascading) this.#cascades.begin(command)
   }
 
-  /** The primary again. On a new branch another server decides from now on: its clock is not trusted at once. */
+  /**
+   * Finds the primary again. On a new branch another server decides from now on, so its clock is not trusted at once.
+   */
   async #connect(search: Search): Promise<Connection> {
     const branches = this.#branches
     const judged = { used: branches.used, judge: branches.meet.bind(branches) }
@@ -392,8 +395,8 @@ export class PostgresEngine implements Engine {
   }
 
   /**
-   * A connection that holds says nothing of the other hosts. One of them may have been promoted while ours lives on,
-   * and others may use that one already: what we change would be thrown away.
+   * A connection that holds says nothing about the other hosts. One of them may have been promoted while ours lives on,
+   * and others may already use it: our changes would be thrown away.
    */
   #lookAround(): void {
     if (this.#address.hosts.length === 1) return
@@ -414,7 +417,7 @@ export class PostgresEngine implements Engine {
       connection.destroy(new Error('it was only looked at'))
       if (facts.server !== this.#facts.server) this.#leaveServer(`timeline ${facts.timeline} was found`)
     } catch (error) {
-      // Else there is nothing better than what we have.
+      // Any other failure means there is nothing better than what we have.
       if (error instanceof Undecided) this.#leaveServer(error.what)
     }
   }
@@ -424,11 +427,11 @@ export class PostgresEngine implements Engine {
     for (const lane of [this.#batches, this.#side]) lane.leaveServer(new Error(why))
   }
 
-  /** Marked before it counts: what could not be written down is met again. */
+  /** The branch is marked before it counts: one whose mark could not be written is met again. */
   async #follow(facts: ServerFacts, connection: Connection): Promise<void> {
     const { used } = this.#branches
     const branch = await this.#enter(facts, connection)
-    // The other lane may have gone on with another one meanwhile.
+    // The other lane may have moved on to another branch meanwhile.
     if (this.#branches.judge(branch) === 'refused')
       throw new Error(`a branch of timeline ${this.#branches.used.timeline} was met meanwhile`)
     this.#facts = facts
@@ -442,8 +445,8 @@ export class PostgresEngine implements Engine {
   }
 
   /**
-   * What this server acknowledged and no longer has is told, once for each server that is met, and renewed: what it does
-   * not know any more is lost.
+   * Reports what a server acknowledged and no longer has, once for each server that is met. The doubt also makes leases
+   * renew at once: one that the server no longer knows is lost.
    */
   async #findLoss(connection: Connection, before: MarkedBranch): Promise<void> {
     const { used } = this.#branches
@@ -454,12 +457,12 @@ export class PostgresEngine implements Engine {
     const { durability, log } = this.#options
     const facts = { timeline: used.timeline, known: before.timeline, ...loss, durability }
     log(durability === 'full' ? 'error' : 'info', 'store.commits_lost', facts)
-    // Where the branch is another one, that is reason enough, and was said.
+    // If the branch is another one, that is reason enough for doubt and has been reported.
     if (used.mark === before.mark) this.#clock.doubt('the server no longer has what it acknowledged')
     this.#record('store.noteCommitLoss', facts)
   }
 
-  /** In the name of whoever asked last: a process that has asked nothing was acknowledged nothing. */
+  /** Recorded in the name of the last caller: a process that has asked for nothing had nothing acknowledged. */
   #record(operation: string, input: object): void {
     if (this.#lastAsked === null || this.#closed) return
     const { namespace, caller } = this.#lastAsked
@@ -480,7 +483,7 @@ export class PostgresEngine implements Engine {
     return branch
   }
 
-  /** Behind a pooler nobody can listen: then a direct URL is given for that, or polling alone serves. */
+  /** Nobody can listen behind a pooler: the URL names a direct one in `wake` for that, or polling alone has to do. */
   async #listenOn(connection: Connection): Promise<void> {
     if (!this.#address.isPooled) await this.#bells.listenOn(connection)
   }
@@ -501,7 +504,7 @@ export class PostgresEngine implements Engine {
     await Promise.all([this.#closeBatches(withinMs), this.#side.close(withinMs)])
   }
 
-  /** What waits for the completed is freed first; what is not in time is left to others. */
+  /** Frees what waits for completed items first; what is not done in time is left to others. */
   async #closeBatches(withinMs: number | undefined): Promise<void> {
     const startedAt = this.#environment.monotonic()
     const { ended } = this.#cascades

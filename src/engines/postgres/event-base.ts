@@ -1,14 +1,14 @@
 /**
- * Events are numbered (transaction + base) * 8192 + place. The transactions of another cluster, or of another branch of
- * a server's history, may begin below those that wrote what readers were told of. Then the base is raised, and what is
- * told next comes after what was told.
+ * Events are numbered (transaction + base) * 8192 + index. The transactions of another cluster, or of another branch of
+ * a server's history, may begin below those whose events readers have already seen. The base is then raised, so that
+ * new events come after those.
  */
 import { HoldfastError } from '../../errors.ts'
 import { maxEvents } from './apply.ts'
 import type { Run } from './migrate.ts'
 import type { Query } from './plan.ts'
 
-/** The newest event of each namespace by its index; there are few namespaces and many events. */
+/** The newest event of each namespace, found by the index: there are few namespaces and many events. */
 const selectNewest = `with recursive newest (namespace, seq, at) as (
   (select namespace, seq, at from holdfast.event order by namespace desc, seq desc limit 1)
   union all
@@ -26,20 +26,22 @@ select coalesce(max(seq), 0) as seq, max(at) as at from newest`
 
 /**
  * Another branch of the server's history reuses the ids of transactions that this one never had, and readers may have
- * been told of those. So far ahead its numbers begin; a branch that lived for longer is known to those who used it.
+ * seen those. So its numbers begin this far ahead. A branch that lived longer is known to the processes that used it.
  */
 const branchStep = 2 ** 20
 
 /**
  * Two branches of one parent know nothing of each other, and readers leave the one that was entered first. So the later
- * one begins higher: by this much for each millisecond since the parent was last heard of, which is more transactions
+ * one begins higher: by this much for each millisecond since the parent was last heard from, which is more transactions
  * than a server begins in that time.
  */
 const stepPerMs = 16
-/** Two branches that are both entered later than that, 18 h, begin alike: no failover may use up the numbers. */
+/**
+ * Two branches that are both entered later than this, 18 h, begin alike, so that no failover can use up the numbers.
+ */
 const maxStepMs = 2 ** 26
 
-/** By an event, a batch, or the mark of another branch. */
+/** Heard from through an event, a batch, or the mark of another branch. */
 const selectHeardAt = `select greatest(
   (select newest.at from (${selectNewest}) as newest),
   (select max(l.at) from holdfast.lane l),
@@ -49,13 +51,13 @@ const selectHeardAt = `select greatest(
 const selectStep = `select ${branchStep} + ${stepPerMs} * least(${maxStepMs}, greatest(0, holdfast.wall_ms() - heard.at))
 from (${selectHeardAt}) as heard (at)`
 
-/** Numbers of events are numbers in JavaScript. */
+/** Event numbers have to fit a JavaScript number. */
 const maxTransactions = 2 ** 53 / maxEvents
-/** So many are left for processes that are running when the store is refused to new ones. */
+/** How many are left for running processes when the store is refused to new ones. */
 const transactionsKept = 2 ** 32
 
 /**
- * No event of this cluster can be of a transaction that has not begun. Counted from the oldest one that is open, so
+ * No event of this cluster can belong to a transaction that has not begun. Counted from the oldest open transaction, so
  * that readers, who go no further than that, see what was there before. The first base lets a store begin at 1, however
  * many transactions its server has seen.
  */
@@ -80,19 +82,22 @@ from (${selectBase}) as b
 on conflict (key) do update set value = excluded.value`
 
 /**
- * Whoever writes events under the base of before has committed by then, and who comes later reads the new one. A batch
- * writes its lane before anything else.
+ * Once this lock is granted, batches that write events under the old base have committed, and later ones read the new
+ * base: a batch writes its lane before anything else.
  */
 const lockLanes = 'lock table holdfast.lane in share row exclusive mode'
 
-/** Whether the base is too low where readers may have been told of events up to `told`: a transaction plus base. */
+/** Whether the base is too low, if readers may have seen events up to `newestSeq`: a transaction plus base. */
 export async function isBaseTooLow(run: Run, newestSeq: number | null): Promise<boolean> {
   const [row] = await run(isTooLow, [0, newestSeq])
   assertNumbersLeft(Number(row?.[1]))
   return row?.[0] === true
 }
 
-/** In one transaction with the mark of a new branch; `enter` says whether it was written, and others were there before. */
+/**
+ * Runs in one transaction with the mark of a new branch. `enter` returns whether it wrote the mark and other branches
+ * were there before.
+ */
 export async function raiseBaseWith(
   { mark, enter }: { mark: string; enter: () => Promise<boolean> },
   run: Run,
@@ -104,7 +109,7 @@ export async function raiseBaseWith(
   await run(raise, [Number(row?.[0] ?? 0), newestSeq === null ? null : newestSeq + branchStep])
 }
 
-/** After events were carried here. */
+/** Runs after a copy has brought events here. */
 export async function raiseEventBase(run: Run): Promise<void> {
   await run(raise, [0, null])
 }
@@ -118,7 +123,7 @@ function assertNumbersLeft(transactions: number): void {
   })
 }
 
-/** How far readers may have been told by now. */
+/** How far readers may have read the events by now. */
 export const askNewestEvent: Query = {
   text: 'select pg_snapshot_xmax(pg_current_snapshot())::text::bigint + holdfast.event_base()',
   values: [],

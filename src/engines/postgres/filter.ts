@@ -1,10 +1,10 @@
-/** A filter of items: as SQL, and for an item at hand. */
+/** A filter of items, as SQL and as a check of an item at hand. */
 import type { Item } from '../../domain/item.ts'
 import { wordIn, wordsIn } from '../../domain/task.ts'
 import type { ItemFilter } from '../engine.ts'
 import type { Parameters } from './rows.ts'
 
-/** As many conditions as fields are asked for; the values are parameters. */
+/** Conditions only for the fields that are asked for; the values are parameters. */
 export function filterText(filter: ItemFilter | null, parameters: Parameters): string {
   const { labels, owner, ownerOrNone, host, hostOrNone, maxPriority, agent } = filter ?? {}
   const conditions: string[] = []
@@ -18,7 +18,7 @@ export function filterText(filter: ItemFilter | null, parameters: Parameters): s
   if (host !== undefined) conditions.push(...equals('host', host))
   if (hostOrNone !== undefined) {
     const isOwn = `coalesce(${itsHost} = ${parameters.add(hostOrNone)}, ${itsHost} is null)`
-    // Most have none, and that needs no parsing.
+    // Most items have none, and that needs no parsing.
     conditions.push(`(not ${contains('"host":"')} or ${isOwn})`)
   }
   if (maxPriority !== undefined) conditions.push(`t.priority <= ${parameters.add(maxPriority)}`)
@@ -30,7 +30,7 @@ export function filterText(filter: ItemFilter | null, parameters: Parameters): s
     return value === null ? [isEqual] : [contains(`"${field}":${JSON.stringify(value)}`), isEqual]
   }
 
-  /** What is not in the text as it was written needs no parsing, which costs ten times as much. */
+  /** A text that does not contain the value as written needs no parsing, which costs ten times as much. */
   function contains(written: string): string {
     return `strpos(t.data, ${parameters.add(written)}) > 0`
   }

@@ -1,20 +1,20 @@
-/** A connection that is found again when it is lost, for ever: a restart or a failover ends. */
+/** A connection that is found again whenever it is lost, however long it takes: a restart or a failover ends. */
 import { type Environment, pause } from '../../environment.ts'
 import { type HoldfastError, isHoldfastError } from '../../errors.ts'
 import type { Connection } from './connection.ts'
 import { jittered } from './jitter.ts'
 import { isMoreTelling, type Search } from './servers.ts'
 
-/** For a server that was found and lost again at once. */
+/** Backoff for a server that was found and lost again at once. */
 const reconnectMs = { first: 20, max: 2_000 }
-/** Hosts fail at different times: so long the reason that says most is kept. */
+/** Hosts fail at different times, so the most telling reason is kept for this long. */
 const toldForMs = 5_000
 
 export interface FindOptions {
   readonly environment: Environment
   /** Searches for as long as it takes. */
   connect(search: Search): Promise<Connection>
-  /** Found again at once when it is lost, also with nothing to do: somebody listens on it. */
+  /** Found again as soon as it is lost, even when idle, because we listen on it. */
   readonly staysConnected: boolean
 }
 
@@ -37,14 +37,14 @@ export class FoundConnection {
     return this.#current
   }
 
-  /** Why it could not be found again, the last time it was tried. */
+  /** Why it was not found again at the last attempt. */
   get lastFailure(): unknown {
     return this.#lastFailure?.error ?? null
   }
 
   /**
-   * Open; null when it was not found again within that time, or before it was over. Throws when there is a server that
-   * cannot be used.
+   * Returns the open connection; null if it was not found again in that time, or before `over` was aborted. Throws if
+   * there is a server that cannot be used.
    */
   async within(ms: number, over = new AbortController()): Promise<Connection | null> {
     if (this.#current.isOpen) return this.#current
@@ -58,7 +58,7 @@ export class FoundConnection {
     this.#over.abort()
   }
 
-  /** One search at a time, whoever asks. */
+  /** Only one search runs at a time, whoever asks. */
   #search(): Promise<void> {
     this.#searching ??= this.#searchUntilFound().finally(() => {
       this.#searching = null

@@ -1,7 +1,7 @@
-/** How long to rest before the next attempt. */
+/** How long to wait before the next attempt. */
 import type { Environment } from '../../environment.ts'
 
-/** Twice as long each time, up to a bound, and never the same for two. */
+/** Doubles with each attempt, up to a bound, and is never the same for two processes. */
 export function jittered(
   { first, max }: { first: number; max: number },
   attempt: number,

@@ -1,6 +1,7 @@
 /**
- * A lane: one connection that runs batches one after the other, and what waits for the next. When the connection was
- * lost and found again, the lane settles what was being committed: its row in the store tells which batch was the last.
+ * A lane is one connection that runs batches one after the other, and the commands that wait for the next batch. After
+ * the connection is lost and found again, the lane settles the commit in doubt: its row in the store says which batch
+ * was the last.
  */
 import { isCommitted, isLost, type SentBatch } from '../../domain/commit-loss.ts'
 import type { Outage } from '../../domain/outage.ts'
@@ -26,33 +27,33 @@ import { isRead, type Waiting, WaitingLine, waitingFor } from './waiting-line.ts
 import { ChangedTwice } from './working-set.ts'
 
 const contentionMs = { first: 1, max: 40 }
-/** So often reading a feed that an open transaction holds back is tried again, a moment later each time. */
+/** How often a read of a feed is retried while an open transaction holds it back, after a short pause each time. */
 const maxReads = 20
-/** So often a claim comes back to rows that others have locked, a moment later each time. */
+/** How often a claim goes back to rows that others have locked, after a short pause each time. */
 const maxShorts = 8
-/** Where time is moved by a test, waits are counted. */
+/** Where a test moves time, attempts are counted instead. */
 const maxAttempts = 200
-/** A batch that meets others so often is taken apart. */
+/** A batch that conflicts with others this often is split up. */
 const attemptsTogether = 3
 const buckets = 64
-/** How long a look for what has lapsed or is due serves the claims that come after it: claims come by the thousand. */
+/** How long a check for what has lapsed or is due serves later claims, which come by the thousand. */
 const lookEveryMs = 50
 
 /**
- * Before the first batch, so that a row that is missing always means that somebody removed it. If this one is lost, that
- * is as good: it need not be on disk before we go on.
+ * Runs before the first batch, so that a missing row always means that somebody removed it. Losing this insert does no
+ * harm, so it need not be on disk before we go on.
  */
 const registerLane = `insert into holdfast.lane (id, batch, at)
 select $1, 0, holdfast.wall_ms()
 where set_config('synchronous_commit', 'off', true) is not null
 on conflict (id) do nothing`
 const readLane = 'select batch from holdfast.lane where id = $1'
-/** Waits for the transaction that may still be writing it. */
+/** Waits for a transaction that may still be writing the row. */
 const askLane = 'select batch from holdfast.lane where id = $1 for update'
 const commit = { text: 'commit', values: [] }
 /**
- * With those of instances that have ended. The age decides only where no instance is known, as the clock may have
- * jumped: one that goes too early gets its row back with its next batch.
+ * Also deletes the lanes of instances that have ended. Age decides only where no instance is known, because the clock
+ * may have jumped. A lane whose row is deleted too early gets it back with its next batch.
  */
 const leaveLane = `delete from holdfast.lane l
 where l.id = $1
@@ -63,31 +64,31 @@ const lanesKeptMs = 24 * 3_600_000
 export interface LaneOptions extends FindOptions {
   readonly address: Address
   readonly checksLapsed: boolean
-  /** What keeps leases alive: whichever lane is free takes it. */
+  /** Commands that keep leases alive; whichever lane is free takes them. */
   readonly renewals: Waiting[]
-  /** Nobody knows how long the batch takes that goes before them. */
+  /** Called when renewals are left waiting behind a batch, which may take any length of time. */
   onRenewalsLeft(): void
   readonly lineStarts: LineStarts
   readonly session: SessionOptions
-  /** With healing before claims turned off, delays still end on time. */
+  /** Healing before claims is turned off; delays still end on time. */
   readonly promotesOnly: boolean
   readonly manualGraceMs: number
   onRecovered(report: RecoveryReport, trigger: 'claim', ms: number): void
   onRecoveryFailed(error: unknown, trigger: 'claim', queue: string | null): void
   times(): { now: number; wall: number } | null
-  /** The branch that is used, and the marks of its history. */
+  /** The branch in use, and the marks of its history. */
   branch(): { readonly mark: string; readonly marks: readonly string[] }
   isDoubtful(): boolean
-  /** When the server last gave no answer for long. */
+  /** The last time the server failed to answer for long. */
   outage(): Outage | null
   /** The server could not be reached. */
   onLost(): void
-  /** What the server's clock showed, in answer to what was asked then. */
+  /** What the server's clock showed in answer to a request sent at `askedAt`. */
   onClock(clock: { now: number; wall: number }, askedAt: number): void
   onCommitted(done: Pick<Done, 'rung' | 'cascading'>): void
 }
 
-/** Batches, by their numbers. */
+/** Batch numbers. */
 export interface LaneLoss {
   readonly acknowledged: number | null
   readonly found: number | null
@@ -107,19 +108,19 @@ export class Lane {
   #pumping: Promise<void> | null = null
   #isSettling = false
   #leaving: (() => void) | null = null
-  /** The wait for a connection, until the first of those who wait for it is given up. */
+  /** The search for a connection, which lasts until the first command waiting for it runs out of time. */
   #search: { readonly until: number; readonly over: AbortController } | null = null
-  /** When there was last no connection. */
+  /** When the lane last had no connection. */
   #lostAt = Number.NEGATIVE_INFINITY
-  /** It is closing, and has no more time. */
+  /** The lane is closing and has run out of time. */
   #isGivenUp = false
-  /** Its connection may be another's by now. */
+  /** The lane has closed, and its connection may belong to another by now. */
   #isLeft = false
-  /** What is sent when the batch under way has ended; the same hint once, however long that takes. */
+  /** Queries to send when the current batch ends. The same hint is sent once, however long that takes. */
   readonly #asides = new Map<Query, (rows: readonly Row[]) => void>()
   #avoidsDamaged = false
   readonly #seenYounger = new Set<string>()
-  /** When each namespace was last looked at. */
+  /** When each namespace was last checked for what has lapsed or is due. */
   readonly #lookedAt = new Map<string, number>()
 
   constructor(connection: Connection, options: LaneOptions) {
@@ -139,9 +140,9 @@ export class Lane {
     return { batch: this.#batch, mark: this.#sentOn }
   }
 
-  /** What was acknowledged to this lane and is there no more, by any connection that was just found again. Told once. */
+  /** Finds, over any connection just re-established, what this lane had acknowledged and is gone. Reports it once. */
   async findLoss(connection: Connection): Promise<LaneLoss | null> {
-    // Before it is asked: its batches may go on meanwhile.
+    // Read before the query, because batches of this lane may go on in the meantime.
     const acknowledged = this.#acknowledged
     const [row] = await connection.send({ text: readLane, values: [this.#id] })
     const found = row === undefined ? null : Number(row[0])
@@ -150,12 +151,12 @@ export class Lane {
     return { acknowledged: acknowledged?.batch ?? null, found }
   }
 
-  /** Before anything is added. */
+  /** Must run before anything is added. */
   async register(): Promise<void> {
     await this.#outside(this.connection.send({ text: registerLane, values: [this.#id] }))
   }
 
-  /** A batch is under way. */
+  /** Whether a batch is under way. */
   get isBusy(): boolean {
     return this.#isSettling
   }
@@ -166,27 +167,27 @@ export class Lane {
     this.wake()
   }
 
-  /** There may be something to do. */
+  /** Call this when there may be something to do. */
   wake(): void {
     if (this.#isLeft) return
-    // One turn later: everything else that asks in this turn joins the same transaction.
+    // One event-loop turn later, so that everything else asked for in this turn joins the same transaction.
     this.#pumping ??= new Promise<void>((done) => setImmediate(() => this.#pump().finally(done)))
   }
 
-  /** Between two batches: inside one it would be part of that transaction, and change how it is committed. */
+  /** Sends between two batches: inside one, the query would join that transaction and change how it is committed. */
   sendBetweenBatches(query: Query, read: (rows: readonly Row[]) => void = () => {}): void {
     if (this.#isSettling) this.#asides.set(query, read)
     else this.#send(query, read)
   }
 
-  /** Looks for the primary again, and not in the middle of a batch: whether that was committed might not be known then. */
+  /** Looks for the primary again, but never in the middle of a batch, whose commit could then be in doubt. */
   leaveServer(why: Error): void {
     const { connection } = this
     if (this.#isSettling) this.#leaving = () => connection.destroy(why)
     else connection.destroy(why)
   }
 
-  /** Nobody waits for the answer, or minds if there is none. */
+  /** Nobody waits for the answer or minds if there is none. */
   #send(query: Query, read: (rows: readonly Row[]) => void): void {
     if (this.connection.isOpen && !this.#isLeft)
       void this.#outside(this.connection.send(query).then(read, () => {}))
@@ -207,14 +208,14 @@ export class Lane {
       this.#leaving = null
       for (const [query, read] of this.#asides) this.#send(query, read)
       this.#asides.clear()
-      // Answers are read, and the next commands asked, before the next batch is closed.
+      // Callers get to read their answers and ask for more before the next batch is closed.
       if (this.#line.isEmpty) await new Promise((done) => setImmediate(done))
     }
     this.#line.rest()
     this.#pumping = null
   }
 
-  /** Together while that goes well; else one by one, so that only the guilty command fails. */
+  /** Runs commands together while that works, else one by one, so that only the command at fault fails. */
   async #settle(batch: readonly Waiting[]): Promise<void> {
     for (let attempt = 1; attempt <= attemptsTogether; attempt++) {
       const failure = await this.#try(batch)
@@ -223,14 +224,14 @@ export class Lane {
     }
     let lockedOut = 0
     for (const waiting of batch) {
-      // Each has waited as long as it may. When two in a row were kept out, it is not one of them that is guilty.
+      // Each has waited as long as it may. When two in a row were locked out, the fault is not with one of them.
       if (lockedOut >= 2)
         waiting.reject(this.#typed((await this.#unconfirmed()) ?? new RetryBatch('kept out')))
       else lockedOut = (await this.#settleOne(waiting)) ? lockedOut + 1 : 0
     }
   }
 
-  /** True when it was kept out for as long as it may wait. */
+  /** Returns true if the command was locked out for as long as it may wait. */
   async #settleOne(waiting: Waiting): Promise<boolean> {
     const started = this.#environment.monotonic()
     for (let attempt = 1; ; attempt++) {
@@ -247,7 +248,7 @@ export class Lane {
     }
   }
 
-  /** Null when the batch was answered; else what was in its way, with nothing changed. */
+  /** Returns null if the batch was answered, else what stopped it, with nothing changed. */
   async #try(asked: readonly Waiting[], { heals = true, shorts = 1 } = {}): Promise<unknown> {
     const giveUp = (waiting: Waiting, cause: unknown) =>
       waiting.reject(unavailable(this.#options.address.shown, cause))
@@ -276,7 +277,7 @@ export class Lane {
       this.#answer(done, { wrote: !transaction.isEmpty })
       return null
     } catch (error) {
-      // A server that ends a connection may say so in any words; one that rolls back is still there.
+      // A server that ends a connection may report it in any words; one that rolls back is still there.
       if (!isDisconnect(error)) await this.#rollBack(connection)
       if (isDisconnect(error) || !connection.isOpen) {
         connection.destroy(error as Error)
@@ -300,8 +301,9 @@ export class Lane {
   }
 
   /**
-   * A server that is found again and falls silent at once must not make anybody wait anew: the connection is given up
-   * when the first of them has waited long enough. Who has merely stood in line is not concerned.
+   * If a server is found again and falls silent at once, nobody may have to wait all over again: the connection is
+   * dropped when the first of these commands has waited long enough. Commands that merely stood in line are not
+   * affected.
    */
   #watch(connection: Connection, batch: readonly Waiting[]): () => void {
     const now = this.#environment.monotonic()
@@ -313,14 +315,14 @@ export class Lane {
     )
   }
 
-  /** Those that have time left; the others are given up. */
+  /** Returns the commands that have time left and gives up the others. */
   #inTime(batch: readonly Waiting[], giveUp: (waiting: Waiting) => void): Waiting[] {
     const now = this.#isGivenUp ? Number.POSITIVE_INFINITY : this.#environment.monotonic()
     for (const waiting of batch) if (waiting.deadline <= now) giveUp(waiting)
     return batch.filter(({ deadline }) => deadline > now)
   }
 
-  /** In a transaction of its own, whose failure is reported and keeps nobody from claiming. */
+  /** Heals in a separate transaction. Its failure is reported and keeps nobody from claiming. */
   async #heal(batch: readonly Waiting[]): Promise<void> {
     const { onRecovered, onRecoveryFailed } = this.#options
     const queues = claimedQueues(batch)
@@ -344,7 +346,7 @@ export class Lane {
     return prepare({ operation: 'recovery.run', input, namespace, caller, entropy })
   }
 
-  /** A moment without anything held, in the time of the server. */
+  /** Pauses without holding anything, measured by the server's time. */
   async #rest(ms: number): Promise<void> {
     const query = { text: 'select pg_sleep($1)', values: [ms / 1000] }
     await this.#outside(this.connection.send(query)).catch(() => {})
@@ -395,7 +397,7 @@ export class Lane {
     }
   }
 
-  /** Whoever is told so looks. */
+  /** Records the check as made, so a caller that gets true has to make it. */
   #isLookDue(namespace: string): boolean {
     const now = this.#environment.monotonic()
     const isDue = now - (this.#lookedAt.get(namespace) ?? Number.NEGATIVE_INFINITY) >= lookEveryMs
@@ -430,14 +432,17 @@ export class Lane {
     if (wrote) this.#options.onCommitted(done)
   }
 
-  /** What was left is read again behind what others ask meanwhile. */
+  /** Reads that were left go behind commands that arrived in the meantime. */
   #answerReads(done: Done): void {
     this.#answer({ ...done, left: [] }, { wrote: false })
     for (const waiting of done.left) waiting.reads++
     this.#line.add(...done.left)
   }
 
-  /** The connection was lost between COMMIT and its answer: the lane's row waits for that transaction, and tells. */
+  /**
+   * The connection was lost between COMMIT and its answer. Locking the lane's row waits for that transaction; the row
+   * then says whether it committed.
+   */
   async #settleDoubt(batch: readonly Waiting[], done: Done, cause: unknown): Promise<unknown> {
     const sent = this.#sent
     const leave = (waiting: Waiting, why = cause) => waiting.reject(inDoubt(this.#options.address.shown, why))
@@ -456,7 +461,7 @@ export class Lane {
       const unconfirmed = isLockedOut(error) ? await this.#unconfirmed() : null
       if (isLockedOut(error)) await this.#rest(contentionMs.max)
       else connection.destroy(error as Error)
-      // The old transaction may wait for a standby that never comes.
+      // The old transaction may be waiting for a standby that never comes.
       const why = unconfirmed ?? cause
       const left = this.#inTime(rest, (waiting) => leave(waiting, why))
       return left.length === 0 ? null : this.#settleDoubt(left, done, why)
@@ -473,7 +478,9 @@ export class Lane {
     return null
   }
 
-  /** What keeps its rows because no standby has confirmed it; null: nothing, as far as this role can see. */
+  /**
+   * Finds what keeps its rows locked because no standby has confirmed it; null: nothing, as far as this role can see.
+   */
   async #unconfirmed(): Promise<Unconfirmed | null> {
     const asked = this.#outside(this.connection.send(askUnconfirmed)).catch(() => [])
     const [row] = await asked
@@ -481,8 +488,8 @@ export class Lane {
   }
 
   /**
-   * The connection, found again when it was lost, and who still waits for it. Each is given up in its own time, also who
-   * stands in line for the next batch, or joins it later and has less time.
+   * Returns the connection, found again if it was lost, and the commands still waiting for it. Each command is given up
+   * at its own deadline, including those in line for the next batch and those that join it later with less time.
    */
   async #connected(
     asked: readonly Waiting[],
@@ -523,7 +530,7 @@ export class Lane {
     )
   }
 
-  /** Answers what is waiting, then closes; after `withinMs` it waits for no answer any more. */
+  /** Answers what is waiting, then closes; after `withinMs` it no longer waits for answers. */
   async close(withinMs?: number): Promise<void> {
     const inTime = withinMs === undefined ? () => {} : this.#environment.timer(withinMs, () => this.#giveUp())
     try {
@@ -548,7 +555,7 @@ export class Lane {
     try {
       await this.#outside(connection.send({ text: leaveLane, values: [this.#id, lanesKeptMs] }))
     } catch {
-      // A row left behind goes with the old ones.
+      // A row left behind is deleted along with the old ones.
     }
     const closing = closeOrKeep(connection, this.#options.address, this.#options)
     await this.#outside(closing).catch((error: Error) => connection.destroy(error))

@@ -1,7 +1,8 @@
 /**
- * Where the claims of this process last began in each line. What was claimed stays in the index until no snapshot can
- * see it any more; from the head of a line, each claim would pass over all of that. Before the place remembered nothing
- * was ready, so it serves until something may be: this process made an item ready, another rang, or a moment passed.
+ * Where the claims of this process last began in each line. Claimed items stay in the index until no snapshot can see
+ * them any more, and a claim from the head of the line would pass over all of them. Nothing was ready before the
+ * remembered position, so it serves until something may be: this process made an item ready, another one rang, or a
+ * short time passed.
  */
 
 import type { LinePosition } from '../../domain/item.ts'
@@ -30,7 +31,7 @@ export class LineStarts {
     return this.#starts.get(line) ?? null
   }
 
-  /** The first that was found; `age` as it was when it was searched for. */
+  /** Remembers the first item found; `age` is as of the start of the search. */
   note(line: string, start: LinePosition, age: number): void {
     if (age === this.#age) this.#starts.set(line, start)
   }

@@ -1,4 +1,4 @@
-/** Pages of a queue: what is open in working order, then what is closed, newest first. */
+/** Pages of a queue: open items in working order, then closed ones, newest first. */
 import { compareInLine, type Item, type Phase } from '../../domain/item.ts'
 import type { Selectors } from '../engine.ts'
 import { compareClosed, cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
@@ -10,7 +10,7 @@ import { tables } from './tables.ts'
 
 type Request = Selectors['items'][0]
 
-/** Each kind of item has an index of its own; a few short lists are merged. */
+/** Each kind of item has its own index; a few short lists are merged. */
 export function planItems(request: Request, scope: PlanScope): Plan<Selectors['items'][1]> {
   const cursor = itemCursor(request.after)
   const open = cursor?.[0] === 'closed' ? [] : request.lines.filter((line) => line !== 'closed')
@@ -61,7 +61,7 @@ function amongFreed(freedBy: Request['freedBy'], parameters: Parameters): string
 
 function closedItems(request: Request, cursor: ItemCursor | null, scope: PlanScope): Query[] {
   if (!request.failedOnly) return [closedQuery(request, cursor, scope, "t.phase = 'closed'")]
-  // State by state, since each has its items in order: failures are few among what is closed.
+  // State by state, because each state has its items in order: failures are few among closed items.
   return [...new Set(request.states)].map((state) =>
     closedQuery({ ...request, states: [state] }, cursor, scope, "t.outcome = 'failed'"),
   )
@@ -92,7 +92,7 @@ function filters(request: Request, parameters: Parameters): string {
   return `${states} ${quarantined} ${filterText(request.filter, parameters)}`
 }
 
-/** One state as an equality: only then is an index by state in order of time. */
+/** A single state is compared by equality: only then does an index by state return rows in order of time. */
 function stateFilter(states: Request['states'], parameters: Parameters): string {
   if (states === null) return ''
   return states.length === 1

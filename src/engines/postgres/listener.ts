@@ -1,4 +1,6 @@
-/** A connection of its own to hear others on, where the store's URL leads to a pooler. Found again for ever. */
+/**
+ * A separate connection to hear others on, where the store's URL leads to a pooler. Retries forever when it is lost.
+ */
 import { type Environment, pause } from '../../environment.ts'
 import type { Connection } from './connection.ts'
 
@@ -10,7 +12,7 @@ export class Listener {
   readonly #over = new AbortController()
   #connection: Connection | null = null
 
-  /** `connect` answers a connection that listens. */
+  /** `connect` returns a connection that already listens. */
   constructor(environment: Environment, connect: () => Promise<Connection>) {
     this.#environment = environment
     this.#connect = connect
@@ -33,7 +35,7 @@ export class Listener {
     }
   }
 
-  /** Without a goodbye: who only listens leaves nothing behind, and a server that fell silent would not answer it. */
+  /** Closes without a goodbye: a listener leaves nothing behind, and a server that fell silent would not answer it. */
   close(): void {
     this.#over.abort()
     this.#connection?.destroy(new Error('the store was closed'))

@@ -1,4 +1,4 @@
-/** What it takes to load the rows a command names: one function a selector, by noun in `loaders/`. */
+/** How to load the rows that a command names: one function per selector, by noun in `loaders/`. */
 import type { Selector } from '../engine.ts'
 import { answerLoaders } from './loaders/answer.ts'
 import { crashLoaders } from './loaders/crash.ts'

@@ -20,7 +20,7 @@ export async function assertUsableStore(run: Run, location: string): Promise<voi
   assertUsable(location, { copy, moved })
 }
 
-/** How long leases that nobody renews are spared after their end, ms; kept from now on where one is given. */
+/** How long leases that nobody renews are spared after they end, ms. If a value is given, the store keeps it. */
 export async function settleManualGrace(run: Run, graceMs: number | undefined): Promise<number> {
   const known = Number((await readMark(run, 'manual_grace_ms')) ?? 0)
   if (graceMs === undefined || graceMs === known) return known

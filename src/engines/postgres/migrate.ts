@@ -30,18 +30,18 @@ export function schemaVersion(): number {
 }
 
 /**
- * Makes the schema of a store or brings it up to date. Throws for a foreign, newer or damaged one; the caller rolls
- * back and nothing was changed. A role that may not make anything can open a store that is as new as this program.
+ * Creates the schema of a store or brings it up to date. Throws for a foreign, newer or damaged one; the caller rolls
+ * back and nothing was changed. A role that may not create anything can open a store that is as new as this program.
  */
 export async function migrate(run: Run, address: Address, { wasThere = false } = {}): Promise<void> {
   const { schema } = address
   const look = async () => {
-    // One that was there was found to be ours. Else a stranger may have made it since.
+    // A store that was there has been found to be ours. Otherwise a stranger may have made the schema since.
     const asserted = wasThere ? [] : assertOwnSchema(address).map((each) => run(each))
     const [found] = await Promise.all([findSchema(run, schema), ...asserted])
     return found
   }
-  // First without the lock: anybody who may connect can hold it, and a store that is made must open all the same.
+  // First without the lock: anybody who may connect can hold it, and an existing store must still open.
   if (isCurrent(await look())) return
   const lock = run('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`holdfast schema ${schema}`])
   const [, found] = await Promise.all([lock, look()])
@@ -58,7 +58,7 @@ export async function migrate(run: Run, address: Address, { wasThere = false } =
     ),
     [String(schemaVersion())],
   )
-  // The default privileges of the role may have given others rights to what was just made.
+  // The default privileges of the role may have given others rights to what was just created.
   for (const each of assertOwnSchema(address)) await run(each)
 }
 
@@ -77,7 +77,10 @@ interface Found {
   readonly version: number
 }
 
-/** Also behind the lock: a statement sees what was committed before it began, and begins when the one before has ended. */
+/**
+ * Correct behind the lock too: a statement sees what was committed before it began, and it begins only when the one
+ * before it has ended.
+ */
 async function findSchema(run: Run, schema: string): Promise<Found> {
   const [row] = await run(
     `select
@@ -139,7 +142,7 @@ function assertFit({ encoding, tables, version }: Found, schema: string): void {
   }
 }
 
-/** As new as this program, and whole. What is older, or looks damaged, may be about to be migrated. */
+/** As new as this program, and complete. A schema that is older or looks damaged may be about to be migrated. */
 function isCurrent(found: Found): boolean {
   return found.version === schemaVersion() && missingFrom(found).length === 0
 }
@@ -148,7 +151,7 @@ function missingFrom({ tables, version }: Pick<Found, 'tables' | 'version'>): st
   return tablesUpTo(version).filter((name) => !tables.includes(name))
 }
 
-/** Tables a store of this version must have, read off the migrations themselves. */
+/** Tables that a store of this version must have, taken from the migrations themselves. */
 function tablesUpTo(version: number): string[] {
   const texts = readMigrations().filter(({ number }) => number <= version)
   return texts.flatMap(({ sql }) =>

@@ -1,4 +1,7 @@
-/** All items a batch names, locked by one statement in order of their ids: two batches cannot hold one each and want both. */
+/**
+ * All items that a batch names, locked by one statement in order of id, so that two batches cannot each hold one and
+ * want both.
+ */
 import { texts } from './parameter.ts'
 import type { ItemNames, PlanScope, Query } from './plan.ts'
 import { lockClause } from './rows.ts'
@@ -25,18 +28,18 @@ union ${openByKey('dedupe_key', '$5', '$6')}
 union ${closedByKey('dedupe_key', '$5', '$6')}`
 
 /**
- * The index is searched for the ids in its own order, which is theirs. Told to sort, the planner would rather walk the
- * whole index, which is sorted already, and look for each row among the ids.
+ * The index is searched for the ids in its own order, which is that of the ids. With an `order by`, the planner would
+ * rather walk the whole index, which is sorted already, and look for each row among the ids.
  */
 const byIds = `from holdfast.item t
 where t.namespace = $1 and t.id = any($2::text[])`
 
-/** Joined, so that each is looked up by its id. */
+/** Joined, so that each item is looked up by its id. */
 const byNames = `from (${wantedByNames}) as wanted (id)
 join holdfast.item t on t.namespace = $1 and t.id = wanted.id
 order by t.id`
 
-/** Made once: a text that is the same string is also found fast among those that are prepared. */
+/** Built once: the identical string is also found faster among the prepared statements. */
 function textsOf(from: string): { readonly locking: string; readonly reading: string } {
   const text = (locks: boolean) => `select ${columnsOf(tables.item)}\n${from}${lockClause({ locks }, 'wait')}`
   return { locking: text(true), reading: text(false) }

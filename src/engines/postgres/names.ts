@@ -1,4 +1,4 @@
-/** Names stand for things, there or not: whoever decides on one holds its name until the commit. */
+/** Names stand for things, existing or not. A transaction that decides on a thing holds its name until it commits. */
 import { createHash } from 'node:crypto'
 import type { Change } from '../engine.ts'
 import type { Query } from './plan.ts'
@@ -6,17 +6,17 @@ import type { Query } from './plan.ts'
 const queueName = (queue: string) => `queue:${queue}`
 const workflowName = (workflow: string) => `workflow:${workflow}`
 
-/** An item that is not there yet is decided on by its key. */
+/** An item that does not exist yet is decided on by its key. */
 export const keyName = (queue: string, key: string) => `key:${queue}\n${key}`
 export const dedupeKeyName = (queue: string, key: string) => `dedupe:${queue}\n${key}`
 
-/** Whoever takes a place in line counts those it has. */
+/** A command that joins a line counts the places its agent already has. */
 export const waitersName = (agent: string) => `waiters:${agent}`
 
-/** What items wait for and are stacked on that were there before: whoever sets it holds this name alone. */
+/** Held alone by commands that change what existing items wait for or are stacked on. */
 export const blockersName = 'blockers'
 
-/** What a change is known by to commands that come after it in the same batch. */
+/** The names under which later commands of the same batch know a change. */
 export function namesOf(change: Change): string[] {
   const row = (change.after ?? change.before) as unknown as Record<string, string>
   switch (change.table) {
@@ -64,10 +64,10 @@ export function namesOf(change: Change): string[] {
   }
 }
 
-/** So many names of one family a batch locks one by one. */
+/** A batch locks up to this many names of one family one by one. */
 const maxSingle = 64
 
-/** Kinds of names that come by the hundred: each call of a program may bring another one. */
+/** Kinds of names that come by the hundred: each call of a program may bring a new one. */
 const manifold = new Set([
   ...['lock', 'state', 'answer', 'message', 'delivery'],
   ...['run', 'instance', 'agent', 'recipient', 'allowance'],
@@ -81,12 +81,12 @@ function familyOf(name: string): string | null {
 }
 
 /**
- * The names a transaction holds. The server's lock table has a few thousand places for everybody on it, so a batch must
- * not take one for each of a thousand keys. Whoever wants a few names of a family holds the family's name together with
- * others, and each of its own alone; whoever wants many holds the family's name alone, and no others.
+ * The names a transaction holds. The server's lock table has a few thousand slots for all its users, so a batch must
+ * not take one for each of a thousand keys. A batch that wants a few names of a family locks the family's name shared
+ * and each of its own names alone; one that wants many locks the family's name alone, and no others.
  */
 export class HeldNames {
-  /** What is locked, and whether together with others. */
+  /** What is locked, and whether it is shared. */
   readonly #locked = new Map<string, boolean>()
   readonly #alone = new Set<string>()
 
@@ -95,7 +95,7 @@ export class HeldNames {
     return this.#alone.has(name) || (family !== null && this.#locked.get(family) === false)
   }
 
-  /** What it takes to hold these too: what to lock, and whether together with others. */
+  /** What else to lock in order to hold these too, and whether each lock is shared. */
   lacking({
     alone,
     shared = none,
@@ -153,15 +153,15 @@ const takeNames = `select count(
   case when shared then pg_advisory_xact_lock_shared(number) is null else pg_advisory_xact_lock(number) is null end
 )
 from unnest($1::bigint[], $2::boolean[]) as given (number, shared)`
-/** So many names are taken faster one by one. */
+/** Up to this many names are taken faster one by one. */
 const fewNames = 3
-/** Answers whether all could be had. */
+/** Returns whether all of them could be taken. */
 export const tryNames = `select coalesce(bool_and(
   case when shared then pg_try_advisory_xact_lock_shared(number) else pg_try_advisory_xact_lock(number) end
 ), true)
 from unnest($1::bigint[], $2::boolean[]) as given (number, shared)`
 
-/** Takes numbers for the transaction, in the order given. */
+/** Locks numbers for the transaction, in the order given. */
 export function taking(names: readonly NameLock[]): Query[] {
   if (names.length <= fewNames) {
     return names.map(([number, isShared]) => ({ text: isShared ? takeShared : takeAlone, values: [number] }))

@@ -1,4 +1,4 @@
-/** Something a command needs: what it takes to load it, and what was answered. */
+/** Something a command needs: how to load it, and what was answered. */
 import type { Selector } from '../engine.ts'
 import type { Plan, Query, Row } from './plan.ts'
 
@@ -14,7 +14,7 @@ export interface AskedQuery {
   readonly takers: ((rows: Row[]) => void)[]
 }
 
-/** Fifty commands on one queue ask fifty times for its definition: it is sent for once. */
+/** Fifty commands on one queue ask for its definition fifty times: the query is sent once. */
 export function distinct(needs: readonly Need[]): AskedQuery[] {
   const asked: AskedQuery[] = []
   const known = new Map<string, Map<string, AskedQuery>>()

@@ -1,6 +1,7 @@
 /**
- * Whose schema it is. Whoever owns a table or function of a store, or may add a trigger or a foreign key to it, has code
- * run as the role of whoever uses it. So that must be somebody who can act as this role anyway, or whose word it has to take.
+ * Who owns the schema. Whoever owns a table or function of a store, or may add a trigger or a foreign key to it, can
+ * run code as the role of anybody who uses it. So that must be a role that can act as ours anyway, or one that ours has
+ * to trust.
  */
 import { HoldfastError } from '../../errors.ts'
 import type { Address } from './address.ts'
@@ -13,17 +14,17 @@ const maxFaults = 20
 interface Fault {
   readonly kind: keyof typeof descriptions
   readonly name: string
-  /** Empty for everybody. */
+  /** Empty means everybody. */
   readonly role: string
 }
 
 /**
- * One statement that fails where the schema is not safe, for a transaction whose path is set. Nothing of the schema may
- * be looked at before it: a stranger's table may be a view, and planning a statement may already run a function.
+ * One statement that fails if the schema is not safe, for a transaction whose search path is set. Nothing in the schema
+ * may be looked at before it: a stranger's table may be a view, and merely planning a statement may run a function.
  *
- * Superusers, the owner of the database, the role itself and the roles it belongs to are trusted. Belonging counts if an
- * administrator granted it: before PostgreSQL 16 every role can make others its members. A superuser is no member of a
- * role just because it may do everything.
+ * Superusers, the owner of the database, the role itself and the roles it belongs to are trusted. Membership counts if
+ * an administrator granted it: before PostgreSQL 16 every role can make others its members. A superuser is not a member
+ * of a role just because it may do everything.
  */
 export function assertOwnSchema({ schema, allowUnsafeSchema }: SchemaAddress): string[] {
   if (allowUnsafeSchema) return []
@@ -154,7 +155,7 @@ const descriptions = {
 
 const maxShown = 3
 
-/** What the server said to `assertOwnSchema`, typed. */
+/** The server's answer to `assertOwnSchema`, as a typed error. */
 export function unsafeSchema(location: string, error: { readonly detail?: string }): HoldfastError {
   const faults = JSON.parse(error.detail ?? '[]') as Fault[]
   const shown = faults

@@ -1,4 +1,4 @@
-/** Values as they go to the server: as text, or, where there are many, in the form it keeps them in itself. */
+/** Values as they go to the server: as text or, where there are many, in its own binary form. */
 
 /** Text, or the bytes of a value in PostgreSQL's binary form. */
 export type Parameter = string | Buffer | null
@@ -9,7 +9,7 @@ export function parameterOf(value: unknown): Parameter {
   return Array.isArray(value) ? literalOf(value) : String(value)
 }
 
-/** An array in the form people write it, which fits every type. */
+/** An array as a literal, which fits every type. */
 function literalOf(values: readonly unknown[]): string {
   const elements = values.map((value) =>
     value === null || value === undefined
@@ -22,7 +22,7 @@ function literalOf(values: readonly unknown[]): string {
 const textType = 25
 const bigintType = 20
 const nullLength = -1
-/** Dimensions, whether there are nulls, the type, length and lower bound of the only dimension. */
+/** Dimensions, whether there are nulls, the type, then length and lower bound of the only dimension. */
 const headBytes = 20
 
 function writeHead(array: Buffer, type: number, length: number): void {
@@ -33,7 +33,7 @@ function writeHead(array: Buffer, type: number, length: number): void {
   array.writeInt32BE(1, 16)
 }
 
-/** A parameter of the type text[]: long texts would have to be quoted here and read letter by letter there. */
+/** A parameter of type text[]. As a literal, long texts would have to be quoted here and parsed byte by byte there. */
 export function texts(values: readonly (string | null)[]): Buffer {
   const lengths = values.map((value) => (value === null ? nullLength : Buffer.byteLength(value)))
   const bytes = lengths.reduce((sum, length) => sum + 4 + Math.max(0, length), headBytes)
@@ -48,7 +48,7 @@ export function texts(values: readonly (string | null)[]): Buffer {
   return array
 }
 
-/** A parameter of the type bigint[]. */
+/** A parameter of type bigint[]. */
 export function bigints(values: readonly (number | null)[]): Buffer {
   const bytes = values.reduce<number>((sum, value) => sum + (value === null ? 4 : 12), headBytes)
   const array = Buffer.allocUnsafe(bytes)
@@ -57,9 +57,9 @@ export function bigints(values: readonly (number | null)[]): Buffer {
   for (const value of values) {
     at = array.writeInt32BE(value === null ? nullLength : 8, at)
     if (value === null) continue
-    // A number that is none would be written as another; PostgreSQL would have refused it as text.
+    // An invalid number would be written as another one; as text, PostgreSQL would have refused it.
     if (!Number.isSafeInteger(value)) throw new TypeError(`${value} is no whole number`)
-    // In two halves: a number is made into a BigInt more slowly than it is written.
+    // In two halves: converting a number to a BigInt is slower than writing it.
     at = array.writeInt32BE(Math.floor(value / 2 ** 32), at)
     at = array.writeUInt32BE(value >>> 0, at)
   }

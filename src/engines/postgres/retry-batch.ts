@@ -1,10 +1,10 @@
-/** The batch was rolled back and should be run again: something was in its way. */
+/** Something was in the way: the batch was rolled back and should run again. */
 export class RetryBatch extends Error {
   /** Leases have lapsed or delays ended: heal first. */
   readonly heals: boolean
-  /** Damaged items are to be looked for, and passed over. */
+  /** Damaged items have to be detected and skipped. */
   readonly avoidsDamaged: boolean
-  /** Others are at work on what could be claimed: a moment later it is theirs, or there again. */
+  /** Others are working on what could be claimed: a moment later it is theirs or free again. */
   readonly isShort: boolean
   constructor(why: string, { heals = false, avoidsDamaged = false, isShort = false } = {}) {
     super(why)

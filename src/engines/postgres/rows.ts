@@ -4,26 +4,26 @@ import type { Schema } from '../schema.ts'
 import type { PlanScope, Query, Row } from './plan.ts'
 import { columnName, columnsOf, decode, youngerAt } from './tables.ts'
 
-/** Clocks in conditions. As queries of their own they are read once, so that indexes can be searched by them. */
+/** Clocks in conditions. As subqueries they are read once, so that indexes can be searched by them. */
 export const now = '(select holdfast.now_ms())'
 export const wall = '(select holdfast.wall_ms())'
 
-/** Items whose JSON can be read. Dear to ask, so only where damaged rows would stand in the way. */
+/** Items whose JSON can be read. Expensive to check, so used only where damaged rows would be in the way. */
 export const readableItem = ['data', 'waiting_for', 'ancestors', 'blockers']
   .map((column) => `and holdfast.is_json(t.${column})`)
   .join(' ')
 
-/** Without leases that nobody renews and that the store still spares; nothing where it spares none. */
+/** Leaves out leases that nobody renews and that the store still spares; empty where it spares none. */
 export function unspared(manualGraceMs: number, expiry: string, unless = ''): string {
   return manualGraceMs === 0
     ? ''
     : `and (t.instance is not null ${unless} or ${expiry} < ${now} - ${manualGraceMs})`
 }
 
-/** Kept for a delay: there is no holder to spare. */
+/** Kept for a delay, so there is no holder to spare. */
 export const isDelayed = 'or t.delayed_since is not null'
 
-/** Values of one query. The namespace is always the first; the others get their places as the text is written. */
+/** Values of one query. The namespace is always the first; the others are numbered as the text is written. */
 export class Parameters {
   readonly values: unknown[]
 
@@ -31,7 +31,7 @@ export class Parameters {
     this.values = [namespace]
   }
 
-  /** Answers how the value is written in the text. */
+  /** Returns the placeholder for the value. */
   add(value: unknown): string {
     this.values.push(value)
     return `$${this.values.length}`
@@ -39,8 +39,8 @@ export class Parameters {
 }
 
 /**
- * How rows are locked for a decision: `wait` for those it names, and those it must not miss; `skip` what others are
- * at work on, where it comes back another time; `none` for what is only looked at.
+ * How rows are locked for a decision: `wait` for those it names and those it must not miss; `skip` those that others
+ * are working on, if it comes back another time; `none` for those it only looks at.
  */
 export type Hold = 'wait' | 'skip' | 'none'
 
@@ -49,7 +49,7 @@ export function lockClause(scope: Pick<PlanScope, 'locks'>, hold: Hold): string 
   return `\nfor no key update of t${hold === 'skip' ? ' skip locked' : ''}`
 }
 
-/** Rows of a table, called `t`; `rest` goes on after the namespace. */
+/** Rows of a table, aliased `t`; `rest` follows the condition on the namespace. */
 export function query(
   scope: PlanScope,
   table: Schema,
@@ -64,7 +64,7 @@ export function query(
   }
 }
 
-/** The columns of a table that is not the one whose rows are asked for. */
+/** The columns of a table other than the one whose rows are asked for. */
 export function columnsFrom(table: Schema, alias: string): string {
   return table.columns.map((column) => `${alias}.${columnName(column)}`).join(', ')
 }
@@ -78,7 +78,7 @@ export function decodeFirst<Result>(table: Schema, rows: readonly Row[] | undefi
   return row ? decode<Result>(table, row) : null
 }
 
-/** A row whose JSON was damaged cannot be decided on; it is left out, so that it keeps no others from healing. */
+/** A row with damaged JSON cannot be decided on; it is left out, so that it keeps no others from healing. */
 export function decodeReadable<Result>(table: Schema, rows: readonly Row[] | undefined): Result[] {
   return (rows ?? []).flatMap((row) => {
     const found = decodeIfReadable<Result>(table, row)
@@ -95,7 +95,7 @@ export function decodeIfReadable<Result>(table: Schema, row: Row): Result | null
   }
 }
 
-/** For pages, which end where what was found ends, also where some of it cannot be read. */
+/** For pages, which end where the rows found end, even if some of them cannot be read. */
 export function decodeFound<Result>(table: Schema, rows: readonly Row[] | undefined) {
   return (rows ?? []).map((row) => {
     const whole = decodeIfReadable<Result>(table, row)
@@ -103,7 +103,7 @@ export function decodeFound<Result>(table: Schema, rows: readonly Row[] | undefi
   })
 }
 
-/** For tables whose rules can do without: JSON that cannot be read is null. */
+/** For tables whose rules can do without it: JSON that cannot be read becomes null. */
 export function decodeDamaged<Result>(table: Schema, rows: readonly Row[] | undefined): Result[] {
   return (rows ?? []).map((row) => rowWithoutDamage<Result>(table, row))
 }

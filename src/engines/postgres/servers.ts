@@ -1,4 +1,4 @@
-/** Finding the server that decides: asks all hosts, takes no standby, and none that fell behind what was seen. */
+/** Finds the primary: asks all hosts, and takes no standby and no server that is behind what this process has seen. */
 import {
   type Admission,
   adoptAfterMs,
@@ -19,7 +19,7 @@ import { commitSetting } from './settings.ts'
 import { openOrTake } from './spare-connection.ts'
 import { readBranch, selectBranch, selectHere } from './timeline.ts'
 
-/** What a server said of itself when it was met. */
+/** What a server said about itself when it was met. */
 export interface ServerFacts extends BranchFacts {
   readonly version: string
   readonly fsync: boolean
@@ -31,9 +31,12 @@ export interface ServerFacts extends BranchFacts {
 const versionMin = 140_000
 /** Longer than a round trip to another region. */
 const othersMs = 1_000
-/** Quick at first, for a restart takes a second; never all clients at once. */
+/** Quick at first, because a restart takes a second; never all clients at once. */
 const retryMs = { first: 20, max: 1_000 }
-/** What does not answer is asked anew soon; but a server that all clients come back to at once needs longer for each. */
+/**
+ * A host that does not answer is soon asked again. But a server that all clients return to at once needs longer for
+ * each.
+ */
 const quickConnectMs = 2_000
 const quickAttempts = 5
 
@@ -49,29 +52,29 @@ export interface Met {
 
 export interface Wanted extends ConnectionOptions {
   readonly environment: Environment
-  /** What this process has used before, and whether it may go on with a primary; null: it has used none. */
+  /** The branch this process has used, and whether it may go on with a primary; null: it has used none. */
   readonly branches: { readonly used: Branch; judge(met: BranchFacts): Admission } | null
 }
 
 /**
- * The primary among the hosts, each asked once. After a failover the one before may be back, and says of itself that it
- * is the primary: all are asked, and the highest timeline serves. One that does not answer a moment after the first is
- * not waited for. Throws what was said when none serves.
+ * Finds the primary among the hosts, asking each once. After a failover the former primary may be back and still call
+ * itself the primary, so all are asked and the highest timeline wins. A host that does not answer shortly after the
+ * first is not waited for. If none serves, throws what was said.
  */
 export function findPrimary(address: Address, wanted: Wanted): Promise<Met> {
   return bestOf(address, wanted, (host, { over }) => meet(address, host, { ...wanted, signal: over }))
 }
 
-/** How a search goes on, until there is a primary. */
+/** A search that goes on until there is a primary. */
 export interface Search {
-  /** Ends it. */
+  /** Ends the search. */
   readonly signal: AbortSignal
   onFailure(error: unknown): void
 }
 
 /**
- * The same, for as long as it takes. Each host is asked again and again on its own: one that is silent must not keep us
- * from asking the others. Throws when the search is ended, or when every host has answered and one of them cannot be used.
+ * The same, for as long as it takes. Each host is retried on its own, so that a silent one does not keep us from asking
+ * the others. Throws when the search is ended, or when every host has answered and one of them cannot be used.
  */
 export function searchPrimary(address: Address, wanted: Wanted, search: Search): Promise<Met> {
   const { environment } = wanted
@@ -98,12 +101,12 @@ export function searchPrimary(address: Address, wanted: Wanted, search: Search):
 }
 
 interface Asking {
-  /** A primary was found: whoever rests asks once more, for there may be a higher timeline. */
+  /** A primary was found. Hosts between two attempts are asked once more, because one may be on a higher timeline. */
   readonly found: AbortSignal
-  /** Nobody is waited for any more. */
+  /** No host is waited for any more. */
   readonly over: AbortSignal
   giveUp(): void
-  /** What each host said last, where it could not be used. */
+  /** The last error of each host that could not be used. */
   readonly failures: Map<ServerHost, unknown>
 }
 
@@ -161,7 +164,7 @@ function isUnfit(error: unknown): boolean {
 async function meet(address: Address, host: ServerHost, wanted: Wanted): Promise<Met> {
   const connection = await openOrTake(address, host, wanted)
   try {
-    // One that was kept has been here before.
+    // A connection that was kept has passed this before.
     const assertOwn = connection.isOwn ? [] : assertOwnSchema(address)
     const [[said], [branch]] = await Promise.all([
       connection.ask(askFacts),
@@ -228,7 +231,7 @@ function isRefused(error: unknown): error is RefusedBranch {
   return error instanceof RefusedBranch
 }
 
-/** Whoever is chosen, others may have chosen otherwise, and what one of them commits will be lost. */
+/** Whichever server we choose, others may have chosen the other, and what one side commits will be lost. */
 export class Undecided extends HoldfastError {
   constructor({ timeline }: ServerFacts) {
     super('STORE_UNAVAILABLE', {
@@ -239,7 +242,7 @@ export class Undecided extends HoldfastError {
   }
 }
 
-/** Whether the first of two reasons why there is no primary is of more use to an operator. */
+/** Whether the first of two reasons for having no primary is of more use to an operator. */
 export function isMoreTelling(reason: unknown, other: unknown): boolean {
   return tellingOf(reason) > tellingOf(other)
 }

@@ -1,30 +1,31 @@
-/** How the server shall treat our transactions. */
+/** How the server should treat our transactions. */
 import type { Query } from './plan.ts'
 
-/** Whatever the default is: what was waited for is decided on as it is then. A standby refuses to `read write`. */
+/** Whatever the default is: after a wait, rows are decided on as they are then. A standby refuses `read write`. */
 export const begin = 'begin isolation level read committed read write'
 
-/** For reads. To `read write` all the same: behind a pooler it may be a standby by now, which shows the past. */
+/** For reads, but still `read write`: behind a pooler it may be a standby by now, which shows the past. */
 export const beginSnapshot = 'begin isolation level repeatable read read write'
 
 /**
- * Names mean what PostgreSQL ships and nothing else: by a role's own path, a function that a stranger made in `public`
- * could fit a call better, and would run as us. Said ahead of everything, and by a statement that looks no name up.
+ * Names mean what PostgreSQL ships and nothing else. With a role's own path, a function that a stranger made in
+ * `public` could match a call better, and would run as us. Sent ahead of everything, in a statement that looks up no
+ * name.
  */
 export const sessionPath: Query = { text: 'set search_path = pg_catalog, pg_temp', values: [] }
 export const localPath: Query = { text: 'set local search_path = pg_catalog, pg_temp', values: [] }
 
 const wanted = {
-  // A client frozen inside a transaction is ended before others give up waiting for what it holds.
+  // A client frozen inside a transaction is disconnected before others give up waiting for what it holds.
   idle_in_transaction_session_timeout: '4000',
-  // No statement_timeout: a commit that waits for a standby and is cut short counts here and is lost there.
+  // No statement_timeout: a commit that is cut short while it waits for a standby counts here and is lost there.
   statement_timeout: '0',
   idle_session_timeout: '0',
-  // A role may be set up for people who only look; what we write would be refused, or read as something else.
+  // A role may be set up for people who only read: our statements would be refused, or mean something else.
   default_transaction_read_only: 'off',
   standard_conforming_strings: 'on',
   array_nulls: 'on',
-  // Every statement goes by an index, whatever the statistics say of a table that was empty a minute ago.
+  // Every statement uses an index, whatever the statistics say about a table that was empty a minute ago.
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
@@ -34,13 +35,13 @@ const wanted = {
   jit: 'off',
 }
 
-/** Acknowledged before it is on the disks it should be on. */
+/** Settings that acknowledge a commit before it is on the disks it should be on. */
 const undurable = ['off', 'local', 'remote_write']
 
-/** What is set lower than it should be is raised; never the other way round, unless the program asked for it. */
+/** A setting that is lower than it should be is raised; never the other way round, unless the program asked for it. */
 const durable = `set_config('synchronous_commit', case when $3 = 'normal' then 'off' when current_setting('synchronous_commit') in (${undurable.map((each) => `'${each}'`).join(', ')}) then 'on' else current_setting('synchronous_commit') end, $1)`
 
-/** Servers before 17 do not know it. */
+/** Servers before 17 do not have this setting. */
 const noTransactionTimeout =
   "case when current_setting('server_version_num')::int >= 170000 then set_config('transaction_timeout', '0', $1) end"
 
@@ -56,16 +57,19 @@ export interface SessionOptions {
   readonly durability: 'full' | 'normal'
 }
 
-/** Once for a connection of our own; in each transaction behind a pooler, which gives it to others in between. */
+/**
+ * Sent once on a connection of our own; in each transaction behind a pooler, which lends the session to others in
+ * between.
+ */
 export function settings(
   { lockTimeoutMs, durability }: SessionOptions,
   { isLocal }: { isLocal: boolean },
 ): Query {
-  // 0 would mean for ever.
+  // 0 would mean forever.
   return { text, values: [isLocal, String(Math.max(1, lockTimeoutMs)), durability] }
 }
 
-/** What `synchronous_commit` is on our connections, where a server has it at this. */
+/** What `synchronous_commit` is on our connections, given the server's setting. */
 export function commitSetting(set: string, durability: SessionOptions['durability']): string {
   if (durability === 'normal') return 'off'
   return undurable.includes(set) ? 'on' : set

@@ -1,6 +1,6 @@
 /**
- * Connections that outlive their handle where the environment keeps them. To open one and to plan its statements takes
- * a server longer than most tests take.
+ * Connections that outlive their handle, where the environment keeps them. Opening one and planning its statements
+ * takes a server longer than most tests take.
  */
 import type { Environment } from '../../environment.ts'
 import type { Address, ServerHost } from './address.ts'
@@ -23,7 +23,7 @@ export async function closeOrKeep(
 ): Promise<void> {
   const [host, ...others] = address.hosts as [ServerHost]
   const { spares } = environment
-  // Of several hosts nobody knows which is the primary next time; behind a pooler nothing is ours.
+  // With several hosts, nobody knows which will be the primary next time; behind a pooler nothing is ours.
   const mayKeep = spares !== undefined && others.length === 0 && !address.isPooled
   if (mayKeep && (await connection.rest())) spares.keep(useOf(address, host, session), connection)
   else await connection.close()

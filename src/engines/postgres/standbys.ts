@@ -1,17 +1,19 @@
 /**
  * Which standbys a commit waits for. That can change at any time, without a new connection: some HA managers empty the
- * list when the last standby is gone. The store keeps the last list that was set, so that this can be told from a server
- * that never had one.
+ * list when the last standby is gone. The store keeps the last list that was set, to tell such a server from one that
+ * never had a list.
  */
 import type { Query, Row } from './plan.ts'
 
 export interface Standbys {
   readonly synchronousStandbys: string
-  /** The last list that was set, where none is set now. */
+  /** The last list that was set, if none is set now. */
   readonly formerStandbys: string | null
 }
 
-/** Nothing rests on what is noted here, so its commit waits for nobody: renewals come after it on the same connection. */
+/**
+ * Nothing depends on what is noted here, so its commit waits for nobody: renewals come after it on the same connection.
+ */
 export const askStandbys: Query = {
   text: `with current as (select current_setting('synchronous_standby_names') as list),
 noted as (
@@ -35,13 +37,13 @@ export function readStandbys([list, former]: Row): Standbys {
   }
 }
 
-/** At a server that was just met, before it is asked what the store knows. */
+/** For a server that was just met, before it is asked what the store knows. */
 export function standbysAfter(before: Standbys, synchronousStandbys: string): Standbys {
   if (synchronousStandbys !== '') return { synchronousStandbys, formerStandbys: null }
   return { synchronousStandbys, formerStandbys: before.synchronousStandbys || before.formerStandbys }
 }
 
-/** Of a commit that some session of this database waits with now; no row when none does. */
+/** The standbys that the commit of some session in this database waits for now; no row if none does. */
 export const askUnconfirmed: Query = {
   text: `select current_setting('synchronous_standby_names')
 from pg_stat_activity
@@ -51,7 +53,7 @@ limit 1`,
   values: [],
 }
 
-/** A commit that is made on the primary, and that no standby has confirmed. It keeps its rows until then. */
+/** A commit that was made on the primary and that no standby has confirmed. It keeps its rows locked until then. */
 export class Unconfirmed extends Error {
   readonly standbys: string
 

@@ -1,11 +1,11 @@
-/** How rows of the rules are read from PostgreSQL; every table is called `t` where its rows are selected. */
+/** How rows as the rules see them are read from PostgreSQL; every table is aliased `t` where its rows are selected. */
 import { rowOf } from '../row.ts'
 import { type Schema, schema, type TableName } from '../schema.ts'
 import type { Row } from './plan.ts'
 
 export const tables: { readonly [Name in TableName]: Schema } = schema
 
-/** Words PostgreSQL takes for its own unless they are in quotes. */
+/** Words that PostgreSQL reserves unless they are quoted. */
 const reserved = new Set(['user'])
 
 export function columnName(column: string): string {
@@ -13,22 +13,22 @@ export function columnName(column: string): string {
 }
 
 /**
- * The transaction that wrote a row, where it seems to have begun to write after the one that reads it; else null.
- * Numbers of transactions run in a circle, so a row that has not changed for two thousand million of them may seem to
- * come from the future. Only as many count as can have begun since, and only once: see `Batch`.
+ * The transaction that wrote a row, if it seems to have begun to write after the one that reads it; else null.
+ * Transaction numbers wrap around, so a row that has not changed for two billion of them may seem to come from the
+ * future. Only as many count as can have begun since, and only once: see `Batch`.
  */
 export function youngerWriter(table: string): string {
   return `case when age(${table}.xmin) between -1000000 and -1 then ${table}.xmin::text end`
 }
 
-/** The same for all rows of a group, with spaces between. */
+/** The same for all rows of a group, separated by spaces. */
 export function youngerWriters(table: string): string {
   return `string_agg(${youngerWriter(table)}, ' ')`
 }
 
 const lists = new Map<Schema, string>()
 
-/** All columns in the order of the table's fields, and its writer if the row is younger than its reader. */
+/** All columns in the order of the table's fields, then the writer of the row if it is younger than the reader. */
 export function columnsOf(table: Schema): string {
   const known = lists.get(table)
   if (known !== undefined) return known
@@ -38,12 +38,12 @@ export function columnsOf(table: Schema): string {
   return list
 }
 
-/** Where `columnsOf` names the writer of a row that is younger. */
+/** The index at which `columnsOf` returns a younger writer. */
 export function youngerAt(table: Schema): number {
   return table.columns.length
 }
 
-/** A row as the rules see it; `from` is the place of its first column. Throws for damaged JSON. */
+/** A row as the rules see it; `from` is the index of its first column. Throws for damaged JSON. */
 export function decode<Result>(table: Schema, values: Row, from = 0): Result {
   return rowOf<Result>(table, values, from)
 }

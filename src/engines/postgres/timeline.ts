@@ -1,6 +1,6 @@
 /**
  * Which branches of the server's history the store was used on: one row each, with the mark that identifies it. What a
- * server says of its branch comes from one statement: behind a pooler the next one may meet another server.
+ * server says about its branch comes from one statement, because behind a pooler the next one may reach another server.
  */
 import type { BranchFacts } from '../../domain/branch.ts'
 import { doubtfulForMs } from '../../domain/clock-check.ts'
@@ -15,16 +15,16 @@ export interface MarkedBranch extends BranchFacts {
   readonly isRecent: boolean
 }
 
-/** There is one for each failover, and what a process used last is among the newest. */
+/** There is one for each failover, and the one that a process used last is among the newest. */
 const maxMarks = 1_000
 
-/** Whether or not there is a store. A standby has no timeline of its own. */
+/** Works with or without a store. A standby has no timeline of its own. */
 export const selectHere = `select c.system_identifier::text as system,
   c.system_identifier || ' since ' || extract(epoch from pg_postmaster_start_time()) as server,
   case when pg_is_in_recovery() then 0 else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end as timeline
 from pg_control_system() c`
 
-/** Fails where there is no store. */
+/** Fails if there is no store. */
 export const selectBranch = `select h.system, h.server, h.timeline, t.mark,
   array(select m.mark from holdfast.timeline m order by m.seen_at desc limit ${maxMarks}),
   coalesce(t.seen_at > holdfast.wall_ms() - ${doubtfulForMs} and exists (select 1 from holdfast.timeline o where o.mark <> t.mark), false)
@@ -32,8 +32,8 @@ from (${selectHere}) h
 left join holdfast.timeline t on t.system = h.system and t.timeline = h.timeline`
 
 /**
- * Whoever comes second finds the mark of the first. On disk before it counts, whatever the program asked for: a server
- * that forgets it in a crash would be taken for another branch.
+ * The second to enter finds the mark of the first. The mark is on disk before it counts, whatever the program asked
+ * for: a server that forgets it in a crash would be taken for another branch.
  */
 const enter = `insert into holdfast.timeline (mark, system, timeline, seen_at, by)
 select $1, h.system, h.timeline, holdfast.wall_ms(), $2
@@ -54,23 +54,23 @@ export function readBranch(row: Row): BranchFacts & Pick<MarkedBranch, 'isRecent
   return { system, server, timeline: Number(timeline), mark, marks, isRecent }
 }
 
-/** What is there when a branch is entered. */
+/** What is found when a branch is entered. */
 interface BranchLook {
   readonly found: ReturnType<typeof readBranch>
-  /** Readers have been told more than the next events would say. */
+  /** The next events would be numbered below what readers have already seen. */
   readonly isBehind: boolean
   readonly newestSeq: number | null
 }
 
-/** In a transaction, and one round trip. */
+/** Runs in a transaction and takes one round trip. */
 export async function lookAtBranch(run: Run, newestSeq: number | null): Promise<BranchLook> {
   const [found, isBehind] = await Promise.all([findBranch(run), isBaseTooLow(run, newestSeq)])
   return { found, isBehind, newestSeq }
 }
 
 /**
- * In the same transaction: the branch of this server, marked if it was not. Events on a new one are numbered behind all
- * that readers may have been told on the one before.
+ * Runs in the same transaction, and returns the branch of this server, marked if it was not. Events on a new branch are
+ * numbered after everything that readers may have seen on the previous one.
  */
 export async function enterBranch(
   run: Run,

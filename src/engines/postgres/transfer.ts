@@ -26,13 +26,13 @@ import { begin, beginSnapshot } from './settings.ts'
 
 /** Counting a large table and waiting for a lock take longer than anything a batch does. */
 const answerTimeoutMs = 10 * 60_000
-/** Transactions of others are short; whoever holds rows for longer makes the copy BUSY. */
+/** Other transactions are short; one that holds rows for longer makes the copy BUSY. */
 const lockTimeoutMs = 8_000
 
 /** A copy stays in one transaction for as long as it takes. */
 const settings = "select set_config('idle_in_transaction_session_timeout', '0', true)"
 
-/** Readers go on; whoever writes waits, and so does another copy. A batch begins with its lane, so that comes first. */
+/** Readers go on; writers wait, and so does another copy. A batch begins with its lane, so that table comes first. */
 const lockAll = `lock table ${['lane', ...transferTables.map(({ name }) => name), 'meta']
   .map((name) => `holdfast.${name}`)
   .join(', ')} in share row exclusive mode`
@@ -112,7 +112,7 @@ export class PostgresTransfer implements Transfer {
     if (this.#connection.isOpen) await this.#run('rollback')
   }
 
-  /** A server answers for its rows. */
+  /** Nothing to check: a server answers for its rows. */
   assertThere(): void {}
 
   async leaseNow(): Promise<number> {
@@ -160,7 +160,7 @@ limit ${limit}`,
     return rows as readonly TransferRow[]
   }
 
-  /** Sent at once, answered together: a page costs one round trip. */
+  /** Sent together and answered together, so a page costs one round trip. */
   async carry({ table, rows, before, after }: TransferPage): Promise<void> {
     const statements: Query[] = [
       { text: begin, values: [] },
@@ -191,7 +191,7 @@ limit ${limit}`,
   }
 
   async close(): Promise<void> {
-    // What was lost is let go of too, or it would keep the process from ending.
+    // A lost connection is destroyed too, or it would keep the process from ending.
     if (!this.#connection.isOpen) return this.#connection.destroy(new Error('the connection was lost'))
     await this.rollBack()
     await this.#connection.close()
@@ -223,7 +223,7 @@ function lost(location: string, cause: unknown): HoldfastError {
   })
 }
 
-/** The statement that the mark was not as believed raises what a batch raises in such a case. */
+/** If the mark is not as believed, the statement raises the same error as a batch in that case. */
 function isUnexpected(error: unknown): boolean {
   return error instanceof HoldfastError && error.facts.sqlState === 'HF001'
 }
@@ -233,7 +233,7 @@ function insertion(table: TransferTable, rows: readonly TransferRow[]): Query {
   const arrays = table.columns.map(
     ({ kind }, index) => `$${index + 1}::${kind === 'integer' ? 'bigint' : 'text'}[]`,
   )
-  // The buckets of the floor are there for those who delete at the same time; one of them holds it as well.
+  // The floor has buckets for concurrent deletes; one of them can hold it just as well.
   const [moreColumns, moreValues] = table === floorTable ? [', bucket', ', 0'] : ['', '']
   return {
     text: `insert into holdfast.${table.name} (${columns.join(', ')}${moreColumns}) overriding system value
@@ -243,7 +243,7 @@ from unnest(${arrays.join(', ')}) as carried`,
   }
 }
 
-/** Of the buckets of a floor the highest counts. */
+/** The highest bucket of a floor counts. */
 function sourceOf(table: TransferTable): string {
   if (table === floorTable)
     return '(select namespace, max(floor) as floor from holdfast.token_floor group by namespace) as t'

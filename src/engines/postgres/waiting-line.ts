@@ -1,25 +1,28 @@
-/** What waits for a lane, and what of it goes into the next batch. Renewals wait for whichever lane is free first. */
+/**
+ * Commands that wait for a lane, and which of them go into the next batch. Renewals wait for whichever lane is free
+ * first.
+ */
 import type { Prepared } from '../../operations/decide.ts'
 
-/** A command on its way to an answer. */
+/** A command waiting for its answer. */
 export interface Waiting {
   readonly prepared: Prepared
-  /** A renewal keeps leases alive, or looks whether they are. */
+  /** A renewal keeps leases alive, or checks whether they are. */
   readonly kind: 'renewal' | 'read' | 'write'
-  /** About what it takes to send what it changes. */
+  /** Roughly how many bytes it takes to send what it changes. */
   readonly bytes: number
   readonly resolve: (result: unknown) => void
   readonly reject: (error: unknown) => void
-  /** When it was asked, and when it is given up for want of a server, monotonic ms. */
+  /** When it was asked, and when it is given up if no server can be reached, monotonic ms. */
   readonly askedAt: number
   readonly deadline: number
-  /** Names it was found to need besides those it says at once. */
+  /** Names it turned out to need in addition to those it asks for at first. */
   readonly moreNames: Set<string>
-  /** What it names looks like an id and was found to be none. */
+  /** What it names looks like an id and turned out not to be one. */
   alsoSearchesKeys: boolean
   /** A batch was closed without it. */
   wasLeft: boolean
-  /** How often it was answered in part, because a transaction that was still open held the rest back. */
+  /** How often it was answered in part, because an open transaction held the rest back. */
   reads: number
   /** How many commands may share a batch with it, itself included. */
   together: number
@@ -30,17 +33,17 @@ export type Asked = Pick<Waiting, 'prepared' | 'kind' | 'resolve' | 'reject' | '
 
 const maxBatch = 500
 
-/** A slow link takes a second for it, and the rows of a batch are held for as long. */
+/** A slow link takes a second for this much, and the rows of a batch are held for as long. */
 const maxBatchBytes = 2 ** 20
 
-/** Into so many a batch is taken apart whose connection was lost: perhaps it was too much for its link. */
+/** A batch whose connection was lost is split into this many: perhaps it was too much for its link. */
 const maxPieces = 16
 
 export function waitingFor(asked: Asked): Waiting {
   const { kind, prepared } = asked
   return {
     ...asked,
-    // What is new is sent twice: as a row, and with its event.
+    // New data is sent twice: as a row, and with its event.
     bytes: kind === 'write' ? 2 * bytesIn(prepared.input) : 0,
     moreNames: new Set(),
     alsoSearchesKeys: false,
@@ -72,7 +75,7 @@ export class WaitingLine {
     return this.#own.length === 0 && this.#renewals.length === 0
   }
 
-  /** Somebody waits for any lane to be free. */
+  /** Renewals wait for any lane to be free. */
   get hasRenewals(): boolean {
     return this.#renewals.length > 0
   }
@@ -86,13 +89,13 @@ export class WaitingLine {
     for (const each of waiting) (each.kind === 'renewal' ? this.#renewals : this.#own).push(each)
   }
 
-  /** Before all others. */
+  /** Puts them before all others. */
   putBack(waiting: readonly Waiting[]): void {
     this.#renewals.unshift(...waiting.filter(({ kind }) => kind === 'renewal'))
     this.#own.unshift(...waiting.filter(({ kind }) => kind !== 'renewal'))
   }
 
-  /** The same, in smaller batches from now on. */
+  /** The same, but in smaller batches from now on. */
   takeApart(waiting: readonly Waiting[]): void {
     for (const each of waiting) each.together = Math.ceil(waiting.length / maxPieces)
     this.putBack(waiting)
@@ -103,8 +106,8 @@ export class WaitingLine {
   }
 
   /**
-   * The next commands that may share a transaction. Renewals first, but not twice in a row while others wait. There has
-   * to be something.
+   * Takes the next commands that may share a transaction. Renewals go first, but not twice in a row while others wait.
+   * The line must not be empty.
    */
   take(): Waiting[] {
     const renews = this.#renewals.length > 0 && !(this.#wasRenewal && this.#own.length > 0)
@@ -122,7 +125,7 @@ export class WaitingLine {
       }
       roomLeft = Math.min(roomLeft, waiting.together - batch.length)
       const fits = roomLeft > 0 && (waiting === first || waiting.bytes <= bytesLeft)
-      // Nobody overtakes one that does not fit.
+      // Nobody overtakes a command that does not fit.
       if (!fits) roomLeft = 0
       else {
         roomLeft--
@@ -130,19 +133,19 @@ export class WaitingLine {
       }
       ;(fits ? batch : rest).push(waiting)
     }
-    // Lanes share the renewals. As arguments, a hundred thousand commands would overflow the stack.
+    // In place, because lanes share the renewals. As arguments, a hundred thousand commands would overflow the stack.
     from.length = 0
     for (const waiting of rest) from.push(waiting)
     return batch
   }
 
-  /** Nothing was waiting: whoever comes next has been passed over by nobody. */
+  /** Nothing was waiting, so the next command has not been passed over. */
   rest(): void {
     this.#wasRenewal = false
   }
 }
 
-/** Of one namespace, all reads or all writes, and what is read again not with what is read for the first time. */
+/** Of one namespace, all reads or all writes, and reads that are retried apart from those read for the first time. */
 function isAlike(left: Waiting, right: Waiting): boolean {
   return (
     left.kind === right.kind &&

@@ -1,6 +1,6 @@
 /**
  * The rows of a batch as its commands have changed them so far. A later command sees the items that earlier ones
- * changed; one that would need anything else of theirs waits for the next batch.
+ * changed; if it needs anything else of theirs, it waits for the next batch.
  */
 import { compareInLine, type Item } from '../../domain/item.ts'
 import type { StateFloor } from '../../domain/state.ts'
@@ -9,7 +9,7 @@ import { schema, type TableName } from '../schema.ts'
 import { namesOf } from './names.ts'
 import type { ItemNames, LineWant, Plan } from './plan.ts'
 
-/** One row from how it was loaded to how it is left; in between only the events know. */
+/** One row, from how it was loaded to how it is left; only the events record the steps in between. */
 export interface NetChange {
   readonly table: TableName
   readonly before: object | null
@@ -22,7 +22,7 @@ export class ChangedTwice extends Error {}
 const none: readonly never[] = []
 
 export class WorkingSet {
-  /** Whether something was made ready, or moved among what is. */
+  /** Whether something was made ready, or moved among the ready items. */
   isReadier = false
   #movedSuspects = false
   readonly #items = new Map<string, Item>()
@@ -30,18 +30,18 @@ export class WorkingSet {
   readonly #netChanges = new Map<string, NetChange>()
   readonly #names = new Set<string>()
   readonly #tables = new Set<keyof Tables>()
-  /** What a command that asked for more rows has in hand, by name or id: nobody else decides on it meanwhile. */
+  /** What a command that asked for more rows is working on, by name or id: nobody else decides on it meanwhile. */
   readonly #reserved = new Map<string, unknown>()
   /** What items that were changed here wait for, or waited for a moment ago. */
   readonly #blockers = new Set<string>()
-  /** What stands in each line, sorted once for all claims of the batch. */
+  /** The items in each line, sorted once for all claims of the batch. */
   readonly #lines = new Map<string, readonly Item[]>()
 
   load(items: readonly Item[]): void {
     for (const item of items) this.#items.set(item.id, item)
   }
 
-  /** A row that cannot be read stops those who name it, and nobody else. */
+  /** A row that cannot be read stops only the commands that name it. */
   loadDamaged(row: Readonly<Record<string, unknown>>, error: unknown): void {
     this.#damaged.push({ row, error })
   }
@@ -88,7 +88,7 @@ export class WorkingSet {
     else if (before) this.#items.delete(before.id)
   }
 
-  /** Whether the plan was loaded without something that another command of the batch did, or is about to do. */
+  /** Whether the plan was loaded without something that another command of the batch did or is about to do. */
   isBehind(plan: Plan, owner: unknown): boolean {
     const isTaken = (name: string) => this.#names.has(name) || this.#isReserved(name, owner)
     return (
@@ -103,7 +103,7 @@ export class WorkingSet {
   #reservesAny({ items, line }: Plan, owner: unknown): boolean {
     if (this.#reserved.size === 0) return false
     const named = items ? this.named(items) : none
-    // Who has it in hand may leave it to the next in line.
+    // The command working on it may leave it to the next in line.
     const inLine = line ? [...this.#items.values()].filter(line.fits) : none
     return [...named, ...inLine].some(({ id }) => this.#isReserved(id, owner))
   }
@@ -139,7 +139,7 @@ export class WorkingSet {
     return [...new Set([...found, ...byKey])]
   }
 
-  /** The next in line among what was loaded for it and what this batch made ready. */
+  /** The next in line among the items loaded for it and those this batch made ready. */
   inLine({ line, fits, limit }: LineWant): Item[] {
     const waiting = this.#lines.get(line) ?? [...this.#items.values()].filter(fits).sort(compareInLine)
     const free = waiting.filter(({ id }) => {
@@ -156,7 +156,7 @@ export class WorkingSet {
   }
 }
 
-/** Whoever removes a document raises the floor, and none of them lowers it for another. */
+/** Every command that removes a document raises the floor, and none may lower it for another. */
 function higherOf(left: StateFloor, right: StateFloor): StateFloor {
   return left.version > right.version ? left : right
 }

@@ -1,4 +1,4 @@
-/** Applies a decision: rows guarded by what was read, each with its event. Contains no rule. */
+/** Applies a decision: writes rows, guarded by what was read, each with its event. Contains no rule. */
 import type { StoredEvent, Subject } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
@@ -39,7 +39,7 @@ function applyChange(source: Source, change: Change): void {
   if (change.event) writeEvent(source, change.event, subjectOf(change, written))
 }
 
-/** Inserts, updates or removes a row; answers what is new of it as JSON, null when it is gone. */
+/** Inserts, updates or removes a row. Returns what is new in it as JSON, or null when the row is gone. */
 function writeRow(source: Source, table: Table, { before, after }: RowChange): string | null {
   if (after === null) {
     if (before !== null) remove(source, table, before)
@@ -115,7 +115,7 @@ function indexBlockers({ connection, namespace }: Source, before: Item | null, a
   }
 }
 
-/** Added if it is not there: the words of a row that somebody changed by hand may still be. */
+/** Inserted only if missing: the words of a row that someone changed by hand may still be there. */
 const insertWord = `insert into ready_word (namespace, field, value, priority, added_at, item)
 values (?, ?, ?, ?, ?, ?)
 on conflict do nothing`
@@ -133,7 +133,7 @@ function indexWords({ connection, namespace }: Source, before: Item | null, afte
 const updateFloor = 'update namespace set token_floor = max(token_floor, ?) where name = ?'
 const insertFloor = 'insert into namespace (name, token_floor) values (?, ?)'
 
-/** Only what can come back under the same name needs it: locks, and items with a key. */
+/** Only rows that can come back under the same name need it: locks, and items with a key. */
 function raiseFloor({ connection, namespace }: Source, row: Lock | Item): void {
   if ('key' in row && row.key === null) return
   const token = BigInt(row.token)

@@ -1,6 +1,6 @@
 /**
- * The bells of a store: 64 small files in a folder beside it. One byte more in a file is a ring. (A watch on the log of
- * SQLite would fire before the commit can be seen, and for everybody.)
+ * The bells of a store: 64 small files in a folder beside it. Appending one byte to a file is a ring. (A watch on
+ * SQLite's log would fire before the commit is visible, and for everybody.)
  */
 import { constants, ftruncateSync, lstatSync, writeSync } from 'node:fs'
 import { maxBells } from '../../domain/bell.ts'
@@ -10,7 +10,7 @@ const maxBytes = 4096
 const byte = Buffer.from('.')
 const flags = constants.O_WRONLY | constants.O_APPEND
 
-/** What is different after a ring. A file that was made anew is another file. */
+/** What changes with a ring. A recreated file counts as a different file. */
 export interface BellState {
   readonly ino: bigint
   readonly size: bigint
@@ -34,18 +34,20 @@ export class BellFiles {
     return this.#files[bell] as HelperFile
   }
 
-  /** All at once where there are none yet, so that those who may only read the store can listen as well. */
+  /**
+   * Creates all of them at once if there are none yet, so that processes that may only read the store can listen too.
+   */
   makeAll(): void {
     try {
       if (!makeBellFolder(this.#store)) return
       for (const file of this.#files) touch(file)
     } catch {
-      // A full disk, a folder that takes no files: each is tried again when it is needed.
+      // The disk is full, or the folder takes no files. Each file is tried again when it is needed.
     }
   }
 
   /**
-   * Throws where the file is not to be had. Nothing is kept open: a process would otherwise hold up to 64 descriptors per
+   * Throws if the file is unavailable. Nothing is kept open: a process would otherwise hold up to 64 descriptors per
    * store and thread, and would not notice that a file was replaced.
    */
   ring(bell: number): void {
@@ -59,14 +61,14 @@ export class BellFiles {
     }
   }
 
-  /** Made if it is not there. Throws where it is not to be had. */
+  /** Creates the file if it is missing. Throws if it is unavailable. */
   find(bell: number): void {
     const file = this.#of(bell)
     if (this.look(bell) === null) touch(file)
     file.assertSound()
   }
 
-  /** Null: it is not there. */
+  /** Null: it does not exist. */
   look(bell: number): BellState | null {
     try {
       const { ino, size, mtimeNs } = lstatSync(this.path(bell), { bigint: true })

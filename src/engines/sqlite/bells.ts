@@ -1,8 +1,8 @@
 /**
- * Telling other processes what a commit concerns: a ring on the bell of each thing, after the commit. Only processes that
- * wait for such a thing watch its file, so a busy queue wakes nobody who waits for another. All watches of a process are
- * in the thread that has waiters, and share one inotify instance: a user may have 128 of those. Rings are a hint; looking
- * is the truth.
+ * Tells other processes what a commit affects, by ringing the bell of each affected thing after the commit. Only
+ * processes waiting for such a thing watch its file, so a busy queue wakes nobody who waits for another one. All
+ * watches of a process live in the thread that has waiters and share one inotify instance, because a user may have only
+ * 128. Rings are a hint; waiters must still check the store.
  */
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import type { Environment } from '../../environment.ts'
@@ -11,20 +11,20 @@ import type { EngineOptions } from '../engine.ts'
 import { Hearing } from '../hearing.ts'
 import { BellFiles, type BellState } from './bell-files.ts'
 
-/** Between two rings of one process on one bell, and between two that one process hears. */
+/** Minimum time between two rings of one process on one bell, and between two that one process hears. */
 const coalesceMs = 10
-/** Without a watch. */
+/** How often a file without a watch is checked. */
 const statEveryMs = 50
-/** A file that was removed is not made again at once: somebody may be removing the whole folder. */
+/** A removed file is not recreated at once: someone may be removing the whole folder. */
 const findAgainMs = 250
 
-/** A bell that is listened to. */
+/** A bell with listeners. */
 interface Awaited {
-  /** Null: there is no watch, and its file is looked at from time to time. */
+  /** Null: there is no watch, so the file is polled. */
   watcher: FSWatcher | null
-  /** As it was when its listeners were last told. */
+  /** Its state when its listeners were last called. */
   known: BellState | null
-  /** They were told a moment ago. */
+  /** The listeners were called within the last `coalesceMs`. */
   isQuiet: boolean
 }
 
@@ -33,12 +33,12 @@ export class Bells {
   readonly #environment: Environment
   readonly #log: EngineOptions['log']
   readonly #store: string
-  /** Null for a private store: nobody else to tell. */
+  /** Null for a private store, which no other process can open. */
   readonly #files: BellFiles | null
   readonly #hearing: Hearing
   readonly #awaited = new Map<number, Awaited>()
   readonly #rungAt = new Map<number, number>()
-  /** Rings that are still to be given, in this turn of ten milliseconds. */
+  /** Rings still owed in the current 10 ms window. */
   readonly #owed = new Set<number>()
   #cancelOwed: (() => void) | null = null
   #isStatting = false
@@ -54,7 +54,7 @@ export class Bells {
     this.#hearing = new Hearing(environment, () => this.#test())
   }
 
-  /** Made with the store, and never replaced while it is open. */
+  /** Created with the store, and never replaced while it is open. */
   makeAll(): void {
     this.#files?.makeAll()
   }
@@ -68,7 +68,7 @@ export class Bells {
     return this.#listeners.add(bell, listener)
   }
 
-  /** After a commit: listeners of this thread at once, everybody else through the files. */
+  /** Called after a commit. Calls this thread's listeners at once and reaches everyone else through the files. */
   ring(bells: Iterable<number>): void {
     for (const bell of bells) {
       this.#listeners.call(bell)
@@ -82,13 +82,13 @@ export class Bells {
     }
   }
 
-  /** How long until it may ring again. */
+  /** How long until the bell may ring again. */
   #quietMs(bell: number): number {
     const rungAt = this.#rungAt.get(bell) ?? Number.NEGATIVE_INFINITY
     return rungAt + coalesceMs - this.#environment.monotonic()
   }
 
-  /** The process stays alive for so long, or others would not hear of what it did last. */
+  /** The timer keeps the process alive, or others would never hear of its last change. */
   #giveIn(waitMs: number): void {
     if (this.#cancelOwed !== null) return
     ringAtExit.add(this)
@@ -121,11 +121,14 @@ export class Bells {
       files.ring(bell)
       this.#passOverOwn(bell, files)
     } catch {
-      // A hint that could not be given (disk full, no such folder) costs others a poll, never correctness.
+      // A lost hint (disk full, no such folder) costs others a poll, never correctness.
     }
   }
 
-  /** Listeners here were called when it was committed. Where another has rung meanwhile, the file grew by more. */
+  /**
+   * Ignores our own ring, because listeners here were already called at the commit. If another process rang in the
+   * meantime, the file grew by more than one byte.
+   */
   #passOverOwn(bell: number, files: BellFiles): void {
     const awaited = this.#awaited.get(bell)
     const found = awaited && files.look(bell)
@@ -133,7 +136,9 @@ export class Bells {
     if (found.ino === awaited.known.ino && found.size === awaited.known.size + 1n) awaited.known = found
   }
 
-  /** From here on it is heard: the watch is set before the file is looked at, and that before the store is. */
+  /**
+   * No ring is missed from here on: the watch is set before the file is read, and the file is read before the store is.
+   */
   #await(bell: number, files: BellFiles): void {
     if (this.#awaited.has(bell)) return
     const awaited: Awaited = { watcher: null, known: null, isQuiet: false }
@@ -151,7 +156,7 @@ export class Bells {
     awaited.known = files.look(bell)
   }
 
-  /** No watch to be had (a limit of the host, a file that is not ours). */
+  /** The file cannot be watched (a host limit, or a file that is not ours). */
   #doWithout(awaited: Awaited, error: unknown): void {
     awaited.watcher?.close()
     awaited.watcher = null
@@ -174,11 +179,11 @@ export class Bells {
     })
   }
 
-  /** At once, then at most every ten milliseconds: fifty commits in a burst make two looks, not fifty. */
+  /** Notifies at once, then at most every 10 ms: a burst of fifty commits causes two looks, not fifty. */
   #look(bell: number, files: BellFiles): void {
     const awaited = this.#awaited.get(bell)
     if (!awaited || awaited.isQuiet || this.#closed) return
-    // Forgotten when it rings and nobody listens, not when the last one leaves: most come back at once.
+    // Dropped when it rings and nobody listens, not when the last listener leaves: most come back at once.
     if (!this.#listeners.has(bell)) {
       this.#forget(bell, awaited)
       return
@@ -212,7 +217,7 @@ export class Bells {
     this.#awaited.delete(bell)
   }
 
-  /** Somebody removed it. What is told meanwhile is not heard. */
+  /** The file was removed. Rings are missed until it is found again. */
   #findLater(bell: number, awaited: Awaited, files: BellFiles): void {
     this.#forget(bell, awaited)
     this.#environment.timer(findAgainMs, () => {
@@ -222,7 +227,7 @@ export class Bells {
     })
   }
 
-  /** On a bell that this process listens to. */
+  /** Rings a bell that this process listens to. */
   #test(): void {
     const watched = this.#listeners.awaited.find((bell) => this.#awaited.get(bell)?.watcher)
     if (watched !== undefined && this.#files !== null) this.#write(watched, this.#files)
@@ -240,7 +245,7 @@ function isSame(left: BellState | null, right: BellState | null): boolean {
   return left?.ino === right?.ino && left?.size === right?.size && left?.mtimeNs === right?.mtimeNs
 }
 
-/** A program that calls `process.exit()` leaves no time for a timer. */
+/** Gives the owed rings at exit: `process.exit()` leaves no time for a timer. */
 const ringAtExit = {
   owing: new Set<Bells>(),
   give: () => {

@@ -15,7 +15,7 @@ const primary = {
   notADatabase: 26,
 }
 
-/** The index of the log, a file beside the store, could not be made larger. */
+/** The log's index, a file beside the store, could not grow. */
 const indexWithoutRoom = 10 | (19 << 8)
 
 function extendedCode(error: unknown): number | null {
@@ -29,27 +29,30 @@ function primaryCode(error: unknown): number | null {
   return code === null ? null : code & 0xff
 }
 
-/** Somebody else is writing, or recovering the log: wait and try again. */
+/** Another process is writing, or recovering the log: wait and retry. */
 export function isBusy(error: unknown): boolean {
   const code = primaryCode(error)
   return code === primary.busy || code === primary.locked || code === primary.protocol
 }
 
-/** An error of SQLite itself whose code the driver left out. */
+/** An error from SQLite itself whose code the driver left out. */
 export function isUncoded(error: unknown): boolean {
   return (
     error instanceof Error && 'code' in error && error.code === 'ERR_SQLITE_ERROR' && !('errcode' in error)
   )
 }
 
-/** An error without a code that did not come again: whatever it was has passed, as another's work does. */
+/**
+ * An error without a code that did not happen again. Whatever caused it has passed, as contention does, so it counts as
+ * busy.
+ */
 export function passing(cause: unknown): Error {
   return Object.assign(new Error((cause as Error).message, { cause }), { errcode: primary.busy })
 }
 
 /**
- * An error of the COMMIT itself. When writing or flushing failed, all of the change may be in the log all the same:
- * nobody sees it there, but whoever recovers the log after a crash finds it.
+ * An error from the COMMIT itself. When writing or flushing failed, the whole change may still be in the log: nobody
+ * sees it there, but a process that recovers the log after a crash finds it.
  */
 export function atCommit(error: unknown, location: string): unknown {
   if (primaryCode(error) !== primary.ioError) return error
@@ -71,13 +74,13 @@ export function unsettled(location: string, cause: unknown): HoldfastError {
   })
 }
 
-/** The file, or what SQLite needs beside it, may not be written. */
+/** The file, or a file that SQLite needs beside it, is not writable. */
 export function isUnwritable(error: unknown): boolean {
   const code = primaryCode(error)
   return code === primary.readOnly || code === primary.cantOpen
 }
 
-/** A typed error for what the store said; anything else passes through unchanged. */
+/** A typed error for an error from the store; anything else passes through unchanged. */
 export function classify(error: unknown, location: string): unknown {
   const code = primaryCode(error)
   if (code === null) return error

@@ -1,7 +1,8 @@
 /**
  * The lease clock of a SQLite store: the host's awake time plus an offset, written once for each boot id. All processes
- * of a kernel share it, also those of containers with boot ids of their own; NTP, date changes and suspend do not move
- * it, so a laptop that slept robs nobody. It never goes back: a new boot begins where the clock was last seen.
+ * of a kernel share it, even those in containers with their own boot ids. NTP, date changes and suspend do not move it,
+ * so a laptop that slept takes no lease from anyone. It never goes back: a new boot starts where the clock was last
+ * seen.
  */
 import {
   isAwakeTimeBack,
@@ -16,14 +17,14 @@ import type { Connection } from './connection.ts'
 /** The clock of one boot id. */
 interface BootClock extends SignsOfLife {
   readonly offset: number
-  /** Awake time at which it was last in use. */
+  /** Awake time when it was last in use. */
   readonly usedAt: number
 }
 
-/** As often as processes beat: each opener writes down that the clock is in use, but not more often. */
+/** As often as processes beat: each opener records that the clock is in use, but no more often than this. */
 const noteEveryMs = 30_000
 
-/** Must run inside a write transaction: two processes may open the store for the first time after a boot. */
+/** Must run inside a write transaction: two processes may both be the first to open the store after a boot. */
 export function bootOffset(connection: Connection, environment: Environment): number {
   const { bootId } = environment.host.identity
   const awakeAt = Math.floor(environment.monotonic())
@@ -43,7 +44,7 @@ on conflict (boot_id) do update set offset_ms = ?2, seen_at = ?3, awake_ms = ?4`
   return offset
 }
 
-/** The offset this process goes by: one that is written, or the one that it would write. */
+/** The offset this process uses: the stored one, or the one it would write. */
 export function knownOffset(connection: Connection, environment: Environment): number {
   return offsetFrom(readOwn(connection, environment.host.identity.bootId), connection, environment)
 }
@@ -57,7 +58,7 @@ function readOwn(connection: Connection, bootId: string): OwnClock | null {
 
 function offsetFrom(own: OwnClock | null, connection: Connection, environment: Environment): number {
   const awakeMs = Math.floor(environment.monotonic())
-  // An id that comes again after a restart names another boot: some are made by hand.
+  // A boot id that reappears after a restart belongs to another boot: some ids are set by hand.
   const isOurs = own !== null && !isUnknownBoot(environment.host.identity.bootId)
   if (isOurs && own.usedAt <= awakeMs) return own.offset
   const newest = readClocks(connection).toSorted((left, right) => markOf(right) - markOf(left))[0]
@@ -66,7 +67,7 @@ function offsetFrom(own: OwnClock | null, connection: Connection, environment: E
   return Math.max(offset, highWaterMark(connection, newest) - awakeMs)
 }
 
-/** Whether processes of this clock may be at work on this kernel: then theirs is ours. */
+/** Whether processes using this clock may be running on this kernel; if so, we use their clock. */
 function mayRun(clock: BootClock, kernel: KernelTimes): boolean {
   return !isAwakeTimeBack(clock.usedAt, kernel.awakeMs) && !isOfEarlierBoot(clock, kernel)
 }
@@ -75,7 +76,7 @@ function markOf({ offset, usedAt }: BootClock): number {
   return offset + usedAt
 }
 
-/** The latest time the lease clock is known to have shown. Times that lie ahead, such as the end of a lease, are none. */
+/** The latest time the lease clock is known to have shown. Future times, such as the end of a lease, do not count. */
 function highWaterMark(connection: Connection, newest: BootClock | undefined): number {
   const granted = connection.get(
     `select max(at)
@@ -94,7 +95,7 @@ from (
   return Math.max(newest ? markOf(newest) : 0, Number(granted ?? 0))
 }
 
-/** Each with the last beats of its processes. Only those that have not ended may have beaten just now. */
+/** Reads each clock with the last beats of its processes. Only those that have not ended may have beaten just now. */
 function readClocks(connection: Connection): BootClock[] {
   return connection
     .all(
@@ -117,7 +118,7 @@ group by clock.boot_id`,
     }))
 }
 
-/** Containers come and go: the clocks of those that left nobody behind are the same as ours. */
+/** Containers come and go. The clocks of those that left no process behind are the same as ours. */
 function removeUnused(connection: Connection, bootId: string): void {
   connection.run(
     `delete from lease_clock

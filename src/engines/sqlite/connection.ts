@@ -1,38 +1,38 @@
-/** One connection to a store file: its settings asserted, its statements prepared once. */
+/** One connection to a store file. Its settings are asserted, and each statement is prepared once. */
 import { HoldfastError } from '../../errors.ts'
 import { isUncoded, passing } from './classify.ts'
 import { type Database, driver, type Statement, type Value } from './driver.ts'
 
 export type Durability = 'full' | 'normal'
 
-/** Pages of 4 KiB: 16 MiB of cache keeps the indexes of a million items at hand. */
+/** 16 MiB of cache (pages of 4 KiB) keeps the indexes of a million items in memory. */
 const cacheKib = 16 * 1024
 /**
- * The caretaker moves the log to the main file in its own thread, but under steady load never reaches the log's
- * end, where the log could begin anew; past 32 MiB a commit moves the little that is left.
+ * The caretaker moves the log to the main file in its own thread. Under steady load it never reaches the end of the
+ * log, the point at which the log can start over. Past 32 MiB, a commit moves the little that is left.
  */
 const maxLogPages = 8192
-/** More rows than any list that users ask for has on a page. */
+/** More rows than one page of any user-facing list. */
 const maxRowsTried = 1000n
 
-/** Wide enough for an answer that repeats a thousand payloads. */
+/** Large enough for an answer that repeats a thousand payloads. */
 const maxLength = 400_000_000
 
-/** A process that works, heals and looks around uses about a hundred. */
+/** A process that works, heals and lists things uses about a hundred. */
 const maxStatements = 1000
 
 export class Connection {
-  // The database object stays referenced as long as its statements: a collected one invalidates them.
+  // Keep the database object referenced as long as its statements: collecting it invalidates them.
   readonly #database: Database
   readonly #statements = new Map<string, Statement>()
 
   constructor(path: string, options: { readOnly?: boolean } = {}) {
     this.#database = driver().open(path, { ...options, maxLength })
-    // Waiting is done by the engine, which does not block the event loop; SQLite itself never waits.
+    // The engine does the waiting, without blocking the event loop. SQLite itself never waits.
     this.#database.exec('pragma busy_timeout = 0')
   }
 
-  /** Settings that keep acknowledged changes; asserted, because a file system may refuse them silently. */
+  /** The settings that make acknowledged changes durable. Asserted, because a file system may refuse them silently. */
   configure(path: string, durability: Durability): void {
     const isMemory = path === ':memory:'
     if (!isMemory && this.pragma('journal_mode') !== 'wal') this.#database.exec('pragma journal_mode = wal')
@@ -51,8 +51,8 @@ export class Connection {
   }
 
   /**
-   * What a query of one text column answers, with no statement left behind: the driver from the package cannot end one,
-   * and keeps the file open for as long as there is any.
+   * The results of a query with one text column, with no statement left behind: the package's driver cannot finalize
+   * statements, and keeps the file open as long as there is one.
    */
   peek(select: string): string[] {
     const found: string[] = []
@@ -90,8 +90,7 @@ export class Connection {
   }
 
   /**
-   * The driver from the package leaves out the code of an error when it reads many rows. Asked for one row at a time,
-   * it gives it.
+   * The package's driver omits the error code when it reads many rows, but includes it when reading one row at a time.
    */
   #findCode(error: unknown, sql: string, values: readonly Value[]): unknown {
     try {
@@ -108,7 +107,7 @@ export class Connection {
     if (known) return known
     const statement = this.#database.prepare(sql)
     statement.setReturnArrays(true)
-    // Limits are part of a text, so there may be many; those in use are soon prepared again.
+    // Limits are written into the SQL, so there may be many texts. The ones in use are soon prepared again.
     if (this.#statements.size >= maxStatements) this.#statements.clear()
     this.#statements.set(sql, statement)
     return statement
@@ -119,25 +118,25 @@ export class Connection {
   }
 
   /**
-   * The driver from the package cannot end a statement, so the log stays beside the file until its statements are
-   * collected. Emptied, it misleads nobody: a copy of the file alone is whole, and a file put in its place meets
-   * nothing of its predecessor. Never waits: while others are at work, the log is theirs.
+   * The package's driver cannot finalize statements, so the log stays beside the file until they are garbage-collected.
+   * Emptying it makes it harmless: a copy of the file alone is complete, and a file put in its place finds no trace of
+   * its predecessor. Never waits: while others are at work, the log is theirs.
    */
   emptyLog(): void {
     this.moveLog()
     try {
       this.exec('pragma wal_checkpoint(truncate)')
     } catch {
-      // What is committed is safe in the log, where the next opener finds it.
+      // Committed changes are safe in the log, where the next opener finds them.
     }
   }
 
-  /** Moves what is committed to the main file, as far as nobody is kept from writing or reading. */
+  /** Moves committed changes to the main file, as far as possible without blocking writers or readers. */
   moveLog(): void {
     try {
       this.exec('pragma wal_checkpoint(passive)')
     } catch {
-      // What is committed is safe in the log.
+      // Committed changes are safe in the log.
     }
   }
 

@@ -1,7 +1,7 @@
 /**
- * The SQLite driver: the `node:sqlite` API, from Node itself where its SQLite is fit, else from the package with
- * the same API. Chosen once per process: two copies of SQLite on one file in one process would drop each
- * other's POSIX locks.
+ * The SQLite driver: the `node:sqlite` API, from Node itself if its SQLite is recent enough, otherwise from the package
+ * with the same API. Chosen once per process: two copies of SQLite on one file in one process would drop each other's
+ * POSIX locks.
  */
 import { createRequire } from 'node:module'
 import { HoldfastError } from '../../errors.ts'
@@ -22,7 +22,7 @@ export interface Database {
   function(name: string, options: { directOnly: boolean }, call: (value: unknown) => null): void
   close(): void
   readonly isTransaction: boolean
-  /** Node's own has had them since 24.15. */
+  /** Node's own driver has had limits since 24.15. */
   readonly limits?: { length: number; sqlLength: number }
 }
 
@@ -84,7 +84,10 @@ function choose(): Driver {
 /** Our longest statement is a few kilobytes. */
 const maxSqlLength = 1_000_000
 
-/** A file may come from anybody: nothing in its schema may call a function with side effects, and no page is believed unchecked. */
+/**
+ * A file may come from anyone: nothing in its schema may call a function with side effects, and no page is trusted
+ * unchecked.
+ */
 function guarded(database: Database, maxLength: number): Database {
   database.exec('pragma trusted_schema = off; pragma cell_size_check = on')
   if (database.limits) {
@@ -95,8 +98,8 @@ function guarded(database: Database, maxLength: number): Database {
 }
 
 /**
- * Asked before the module is loaded: early ones print a warning on every start. Node 22 has the module too, but
- * binds less strictly.
+ * Checked before the module is loaded: early versions print a warning on every start. Node 22 has the module too, but
+ * binds values less strictly.
  */
 function isOwnFit(): boolean {
   return nodeMajor >= 24 && isFitVersion(process.versions.sqlite ?? '')

@@ -1,7 +1,7 @@
 /**
- * The SQLite engine: group commit. All commands waiting at a turn of the event loop go into one
- * `begin immediate … commit`; each loads, decides and applies before the next, so later ones see earlier ones and
- * a refused one leaves no trace. Nothing is awaited inside a transaction.
+ * The SQLite engine: group commit. All commands waiting in one event-loop iteration share one `begin immediate …
+ * commit`. Each one loads, decides and applies before the next starts, so later commands see earlier ones and a refused
+ * one leaves no trace. Nothing is awaited inside a transaction.
  */
 import { noteRings } from '../../domain/bell.ts'
 import { isUnknownBoot } from '../../domain/boot.ts'
@@ -34,16 +34,19 @@ import { Turn } from './turn.ts'
 const privatePath = ':memory:'
 const maxBatch = 500
 const batchMs = 10
-/** A lone caller's commands that are run in one turn of the loop: long enough to gain, too short to be noticed. */
+/**
+ * How long, and how often, a lone caller's commands run without yielding to the event loop: long enough to gain, too
+ * short to notice.
+ */
 const unturnedMs = 1
 const maxUnturned = 16
-/** 4 MiB of the log: less often costs memory and reading time, more often the disk's time. */
+/** 4 MiB of log. A larger log costs memory and read time, a smaller one disk time. */
 const checkpointPages = 1000
-/** After so many batches the log is looked at: a command of one batch never does. */
+/** Batches between two looks at the log, so that a one-off command never pays for one. */
 const maxUnmoved = 16
-/** A caretaker that is told so more often would do nothing else. */
+/** Notified more often than this, the caretaker would do nothing else. */
 const tellEveryMs = 100
-/** Whoever opens the store anew sees what others write: twice is rare. */
+/** A reopened store sees what others write, so even a second reread is rare. */
 const maxRereads = 5
 
 interface Waiting {
@@ -59,7 +62,7 @@ interface Outcome {
   readonly leavesWaiting: boolean
 }
 
-/** Opens a store file, making and migrating it as needed. */
+/** Opens a store file, creating and migrating it as needed. */
 export async function openSqlite(path: string, options: EngineOptions): Promise<SqliteEngine> {
   const isMemory = path === privatePath
   const location = isMemory ? path : realPath(path)
@@ -73,7 +76,7 @@ export async function openSqlite(path: string, options: EngineOptions): Promise<
   }
 }
 
-/** What is known of a store before it is opened. */
+/** What is known about a store before it is opened. */
 interface StoreLocation {
   readonly location: string
   readonly turn: Turn
@@ -88,7 +91,7 @@ async function openWritable(at: StoreLocation, options: EngineOptions): Promise<
   try {
     const opened = await turn.take(() => new Connection(location))
     connection = opened
-    // Before any setting is made: a file of another program is left as it is.
+    // Checked before changing any setting, so that another program's file is left untouched.
     await turn.take(() => isCurrent(opened, location))
     if (file) await turn.take(() => removeStrayIndex(opened, location))
     await turn.take(() => opened.configure(location, options.durability))
@@ -104,7 +107,7 @@ async function openWritable(at: StoreLocation, options: EngineOptions): Promise<
   }
 }
 
-/** Whoever may not write may still look; null where the first refusal says more than a second one would. */
+/** A process that may not write may still read. Null if the first refusal says more than a second one would. */
 function openReading(at: StoreLocation, options: EngineOptions): SqliteEngine | null {
   const { location, file } = at
   try {
@@ -119,24 +122,24 @@ function openReading(at: StoreLocation, options: EngineOptions): SqliteEngine | 
   }
 }
 
-/** Everything that promises lead to has run. */
+/** Resolves once every pending promise callback has run. */
 function untilQuiet(): Promise<void> {
-  // A tick comes after all microtasks there are, but only if it is asked for by one of them.
+  // nextTick runs after all queued microtasks, but only if one of them schedules it.
   return new Promise((done) => queueMicrotask(() => process.nextTick(done)))
 }
 
-/** All reads see the same state, also while another process makes the store. */
+/** All reads see the same state, even while another process is creating the store. */
 function inSnapshot<Result>(connection: Connection, read: () => Result): Result {
   connection.run('begin')
   try {
     return read()
   } finally {
-    // Some errors have ended the transaction already; to end it again would hide them.
+    // Some errors have already ended the transaction; a second rollback would hide them.
     if (connection.isTransaction) connection.run('rollback')
   }
 }
 
-/** Only where there are any. */
+/** Omits the field when there are no warnings. */
 function warned(warnings: readonly StoreWarning[]): Pick<StoreStatus, 'warnings'> {
   return warnings.length === 0 ? {} : { warnings }
 }
@@ -155,7 +158,7 @@ interface PreparedStore {
 
 interface OpenedStore extends PreparedStore {
   readonly connection: Connection
-  /** Set where this process may not write. */
+  /** Set if this process may not write. */
   readonly readable: ReadableStore | null
 }
 
@@ -165,7 +168,7 @@ async function prepareStore(
   { environment, manualGraceMs }: EngineOptions,
 ): Promise<PreparedStore> {
   const { isRenamed, ...prepared } = await turn.take(() => {
-    // By no statement that would keep the file open after a refusal.
+    // exec, not a prepared statement: that would keep the file open after a refusal.
     connection.exec('begin immediate')
     try {
       if (!isCurrent(connection, location)) migrate(connection)
@@ -181,7 +184,7 @@ async function prepareStore(
       throw error
     }
   })
-  // The name must be in the file itself: whoever comes by another link does not see this log.
+  // The name must be in the main file: a process that opens another link does not see this log.
   if (isRenamed) connection.moveLog()
   return prepared
 }
@@ -194,7 +197,7 @@ export class SqliteEngine implements Engine {
   readonly #environment: Environment
   #offset: number
   #manualGraceMs: number
-  /** Set where this process may not write. */
+  /** Set if this process may not write. */
   #readable: ReadableStore | null
   readonly #location: string
   /** Null for a private store. */
@@ -205,17 +208,17 @@ export class SqliteEngine implements Engine {
   readonly #rehearsed = new Set<string>()
   #waiting: Waiting[] = []
   #flushing: Promise<void> | null = null
-  /** Reads that wait for another process. */
+  /** Reads waiting for another process. */
   readonly #reads = new Set<Promise<unknown>>()
-  /** Last turn of the loop between two batches, and batches since. */
+  /** When the event loop last ran between two batches, and the batches since. */
   #turnedAt = Number.NEGATIVE_INFINITY
   #unturned = 0
   /** Batches since the log was last looked at. */
   #unmoved = 0
-  /** Told of a log that has grown, at most every so often; null: nobody is. */
+  /** Called when the log has grown, at most every `tellEveryMs`; null: nobody listens. */
   #onLogGrown: (() => void) | null = null
   #toldAt = Number.NEGATIVE_INFINITY
-  /** A commit failed in such a way that its change may still be in the log. */
+  /** A commit failed in a way that may have left its change in the log. */
   #isInDoubt = false
   #closed = false
 
@@ -248,7 +251,7 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** Names the file for other threads of this process; null for a private store. */
+  /** Identifies the file to other threads of this process; null for a private store. */
   get file(): string | null {
     return this.#file?.id ?? null
   }
@@ -293,7 +296,7 @@ export class SqliteEngine implements Engine {
     return this.#bells.areHeard
   }
 
-  /** Not an async function: its caller would hear of the answer three microtasks later. */
+  /** Not an async function: its caller would get the answer three microtasks later. */
   execute(command: Command): Promise<unknown> {
     try {
       if (this.#closed) throw closedError(this.#location)
@@ -309,7 +312,7 @@ export class SqliteEngine implements Engine {
   #write(prepared: Prepared): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ prepared, resolve, reject })
-      // One turn later: everything else that asks in this turn joins the same transaction.
+      // Flushed in the next event-loop iteration, so that everything else asked in this one joins the same transaction.
       this.#flushing ??= new Promise<void>((done) => setImmediate(() => this.#flushAll().finally(done)))
     })
   }
@@ -332,7 +335,7 @@ export class SqliteEngine implements Engine {
     return this.#readable === null ? read() : this.#readUnchanged(read)
   }
 
-  /** Somebody may begin to write a file that nobody had open: what was read meanwhile is read again. */
+  /** Another process may start writing to a file that nobody had open. Anything read in the meantime is read again. */
   #readUnchanged<Result>(read: () => Result): Result {
     for (let attempt = 1; ; attempt++) {
       if (!this.#readable?.isCurrent()) this.#openAnew()
@@ -356,7 +359,7 @@ export class SqliteEngine implements Engine {
     this.#manualGraceMs = store.manualGraceMs
   }
 
-  /** Somebody recovers the log: then nobody can read. */
+  /** Another process is recovering the log; nobody can read until it finishes. */
   async #readLater(prepared: Prepared): Promise<unknown> {
     const reading = this.#turn.waitToRead(() => this.#readNow(prepared))
     this.#reads.add(reading)
@@ -387,9 +390,9 @@ export class SqliteEngine implements Engine {
   }
 
   /**
-   * Answers are read, and the next commands asked, before the next batch is closed. That takes a turn of the loop, in
-   * which whatever else happens may ask too. A lone caller that asks again as soon as it is answered need not wait for
-   * one where commits are quick; but who asks again and again leaves others their turn.
+   * Lets callers read their answers and ask for more before the next batch is closed. That takes one event-loop
+   * iteration, in which anything else that runs may ask too. Where commits are quick, a lone caller that asks again as
+   * soon as it is answered need not wait for one; but a caller that keeps asking must still let others run.
    */
   async #gather(answered: number): Promise<void> {
     const now = this.#environment.monotonic()
@@ -411,7 +414,9 @@ export class SqliteEngine implements Engine {
     return batch
   }
 
-  /** Some SQL failed and the batch was rolled back: one by one, so that only the guilty command fails. */
+  /**
+   * Some SQL failed and the batch was rolled back. Rerun its commands one by one, so that only the failing one fails.
+   */
   async #flushOneByOne(batch: Waiting[]): Promise<void> {
     for (const each of batch) {
       try {
@@ -423,7 +428,10 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** False: rolled back without any answer given. Throws only what concerns the store as a whole (busy, or a commit in doubt). */
+  /**
+   * False: rolled back, and no command was answered. Throws only what concerns the store as a whole (busy, or a commit
+   * in doubt).
+   */
   #transact(batch: Waiting[], { alone } = { alone: false }): boolean {
     const outcomes: Outcome[] = []
     const rung = new Set<number>()
@@ -439,7 +447,7 @@ export class SqliteEngine implements Engine {
       this.#commit('transaction.applied')
     } catch (error) {
       this.#rollBack()
-      // What is in doubt is not run again unasked.
+      // A commit in doubt is never retried unless the caller asks.
       if (alone || isBusy(error) || this.#isInDoubt) throw error
       return false
     }
@@ -458,8 +466,8 @@ export class SqliteEngine implements Engine {
   }
 
   /**
-   * The first time a command takes ten times as long as later: its code is compiled, its statements are prepared.
-   * As much of that as can be done without the right to write is done before others are kept waiting.
+   * A command's first run takes ten times as long as later ones, because its code is compiled and its statements are
+   * prepared. Does as much of that as possible before taking the write lock, so that others are not kept waiting.
    */
   #rehearse(prepared: Prepared): void {
     const { operation, command } = prepared
@@ -472,13 +480,13 @@ export class SqliteEngine implements Engine {
         this.#decide(prepared, source)
       })
     } catch {
-      // Whatever it is, the command itself will meet it and say so.
+      // The command itself will hit the same error and report it.
     }
   }
 
   /**
-   * A refusal by the rules touches nothing; an error of the store spoils the transaction. `rung`: the bells to ring once
-   * it is committed.
+   * A refusal by the rules changes nothing; a store error spoils the whole transaction. `rung` collects the bells to
+   * ring after the commit.
    */
   #runOne(prepared: Prepared, rung: Set<number>): Outcome {
     const { namespace } = prepared.command
@@ -514,7 +522,7 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** `point`: reached right before. */
+  /** `point`: the test point reached right before the commit. */
   #commit(point: string): void {
     try {
       this.#environment.reached?.(point)
@@ -527,14 +535,15 @@ export class SqliteEngine implements Engine {
   }
 
   /**
-   * Writes over what a commit in doubt may have left in the log, before anything else is written: from here on it was
-   * not made, whoever recovers the log. Without this a command that writes nothing would leave it there.
+   * Overwrites what a commit in doubt may have left in the log, before anything else is written. From then on the
+   * change was not made, no matter who recovers the log. Without this, a command that writes nothing would leave it
+   * there.
    */
   #settle(): void {
     const connection = this.#connection
     connection.run('begin immediate')
     try {
-      // The page is written anew although the number stays the same.
+      // Rewrites the page even though the number does not change.
       connection.exec(`pragma user_version = ${connection.pragma('user_version')}`)
       this.#commit('doubt.settling')
       this.#isInDoubt = false
@@ -545,17 +554,20 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** So that whoever was told of a doubt finds, when he looks, what will stay; if not now, the next write does it. */
+  /**
+   * So that a caller that was told of the doubt sees the final state when it looks. If this fails, the next write
+   * settles it.
+   */
   #trySettling(): void {
     if (!this.#isInDoubt || !this.isThere()) return
     try {
       this.#settle()
     } catch {
-      // The disk still fails or another process writes.
+      // The disk is still failing, or another process is writing.
     }
   }
 
-  /** Takes the right to write, and finds out whether others have written since, or carried the store away. */
+  /** Takes the write lock, then checks whether others have written since or moved the store away. */
   #begin(): void {
     this.#assertThere()
     if (this.#isInDoubt) this.#settle()
@@ -564,8 +576,8 @@ export class SqliteEngine implements Engine {
   }
 
   /**
-   * Called with a transaction begun and nothing done in it. Healing has a transaction of its own: its failure is
-   * reported and never keeps a claim from going on.
+   * Called with a transaction begun and nothing done in it. Healing runs in a separate transaction: if it fails, that
+   * is reported, and the claim goes ahead.
    */
   #healBeforeClaims(batch: Waiting[]): void {
     const claim = batch.find(({ prepared }) => prepared.operation.claims)
@@ -575,7 +587,7 @@ export class SqliteEngine implements Engine {
     const started = this.#environment.monotonic()
     try {
       const { stale, due } = lookAhead(this.#source(namespace, this.#memory.of(namespace)))
-      // With healing before claims turned off, delays still end on time.
+      // Even with healing before claims turned off, delays end on time.
       const promoteOnly = !this.#options.recoverOnClaim
       if (!due && (promoteOnly || !stale)) return
       this.#rollBack()
@@ -612,7 +624,7 @@ export class SqliteEngine implements Engine {
     if (this.#connection.isTransaction) this.#connection.run('rollback')
   }
 
-  /** A little at a time and with nobody waiting, instead of all of it at the end of one unlucky commit. */
+  /** Checkpoints a little at a time while nobody waits, instead of everything at the end of one unlucky commit. */
   #lookAtLog(): void {
     this.#unmoved++
     if (this.#unmoved < maxUnmoved) return
@@ -625,7 +637,7 @@ export class SqliteEngine implements Engine {
     try {
       this.checkpoint()
     } catch {
-      // What is committed is safe in the log; a later commit moves it and says what is wrong.
+      // Committed changes are safe in the log. A later commit moves them and reports what is wrong.
     }
   }
 
@@ -641,9 +653,12 @@ export class SqliteEngine implements Engine {
     this.#onLogGrown = listener
   }
 
-  /** Moves what is committed from the log to the main file once enough has gathered; the caretaker calls it off the main thread. */
+  /**
+   * Moves committed changes from the log to the main file once enough have accumulated. The caretaker calls it off the
+   * main thread.
+   */
   checkpoint(): void {
-    // The log beside another file is that file's.
+    // If the file was replaced, the log belongs to its replacement.
     if (!this.isThere()) return
     try {
       const [, logged, moved] = this.#connection.get('pragma wal_checkpoint(noop)') as number[]
@@ -654,7 +669,7 @@ export class SqliteEngine implements Engine {
     }
   }
 
-  /** Answers what is waiting, then closes; a second call does nothing. */
+  /** Answers every waiting command, then closes. A second call does nothing. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true

@@ -1,8 +1,8 @@
-/** What `stat` says of a store's files, which are never opened here. */
+/** What `stat` says about a store's files, which are never opened here. */
 import { type BigIntStats, statSync } from 'node:fs'
 import { HoldfastError } from '../../errors.ts'
 
-/** Null where there is nothing. */
+/** Null if there is nothing at the path. */
 export function lookAt(path: string): BigIntStats | null {
   try {
     return statSync(path, { bigint: true })
@@ -22,7 +22,7 @@ export function sizeOf(path: string): bigint {
   return lookAt(path)?.size ?? 0n
 }
 
-/** Tells files of one machine apart, as long as somebody has them open: numbers of deleted files are used again. */
+/** Tells the files of one machine apart while someone has them open: the inode numbers of deleted files are reused. */
 export function idOf({ dev, ino }: Pick<BigIntStats, 'dev' | 'ino'>): string {
   return `${dev}:${ino}`
 }

@@ -1,8 +1,8 @@
-/** A filter of items as SQL: one text for each set of fields that is asked for, the values as parameters. */
+/** An item filter as SQL: one text for each set of requested fields, with the values as parameters. */
 import type { ItemFilter } from '../engine.ts'
 import type { Value } from './driver.ts'
 
-/** What is not text says nothing; the same rule as `wordIn` and `wordsIn` of the domain. */
+/** Values that are not text are ignored; the same rule as `wordIn` and `wordsIn` in the domain. */
 const word = (field: 'owner' | 'host') =>
   `iif(json_type(item.data, '$.${field}') = 'text', item.data ->> '$.${field}', null)`
 const labels = `select value from json_each(item.data, '$.labels') as label

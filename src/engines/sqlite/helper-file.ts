@@ -1,7 +1,7 @@
 /**
- * A small file of ours beside the store, which everybody who uses the store writes to. Whoever may write to the folder,
- * or wrote the repository it came with, may have put something else there: a link is not followed, and only a plain file
- * of somebody who is trusted with the store is written to. Where it does not pass, it is done without.
+ * A small file of ours beside the store that every user of the store writes to. Anyone who may write to the folder, or
+ * who wrote the repository it came with, may have put something else there. So links are not followed, and only a plain
+ * file owned by someone trusted with the store is written to. If it fails these checks, we do without it.
  */
 import {
   chmodSync,
@@ -26,7 +26,7 @@ export const turnEnd = '-turn'
 const bellFolderEnd = '-bells'
 const setGroup = 0o2000
 
-/** What is put behind the path of a store to get that of one of its bells. */
+/** The suffix that turns the path of a store into the path of one of its bells. */
 export function bellEnd(bell: number): string {
   return `${bellFolderEnd}/${String(bell).padStart(2, '0')}`
 }
@@ -43,7 +43,7 @@ export class HelperFile {
     this.#flags = flags
   }
 
-  /** Its descriptor. Throws where there is no such file and none can be made. */
+  /** Returns its descriptor. Throws if the file does not exist and cannot be created. */
   open(): number {
     this.#opened ??= this.#open()
     return this.#opened.descriptor
@@ -57,14 +57,14 @@ export class HelperFile {
     return fstatSync(this.open())
   }
 
-  /** Throws where what lies there is not to be used, without opening it. */
+  /** Throws if what is there must not be used. Does not open it. */
   assertSound(): void {
     this.#assertFolder()
     const fault = faultOf(lstatSync(this.path), this.#store)
     if (fault !== null) throw unused(this.path, fault)
   }
 
-  /** Whether the name still leads to the file that is open: it may have been removed, and made anew by others. */
+  /** Whether the path still leads to the open file: others may have removed and recreated it. */
   isCurrent(): boolean {
     try {
       const { dev, ino } = statSync(this.path)
@@ -90,7 +90,7 @@ export class HelperFile {
     throw unused(this.path, fault)
   }
 
-  /** A folder of ours is made where it is missing, and is not followed through a link either. */
+  /** Creates our folder if it is missing. Symbolic links to it are not followed either. */
   #assertFolder(): void {
     const folder = dirname(this.path)
     if (folder === dirname(this.#store)) return
@@ -101,11 +101,14 @@ export class HelperFile {
   }
 
   #openExisting(): number | null {
-    // To open a pipe would wait for somebody at its other end.
+    // Never blocks: opening a pipe would otherwise wait for its other end.
     return openUnless('ENOENT', this.path, this.#flags)
   }
 
-  /** With the mode and, for root, the owner of the store, as SQLite makes its log: whoever may use the one may use the other. */
+  /**
+   * Gets the store's mode and, for root, its owner, as SQLite does for its log: anyone who may use the store may use
+   * this file.
+   */
   #make(): number | null {
     const { O_CREAT, O_EXCL } = constants
     const descriptor = openUnless('EEXIST', this.path, this.#flags | O_CREAT | O_EXCL)
@@ -127,7 +130,7 @@ function openUnless(code: string, path: string, flags: number): number | null {
   }
 }
 
-/** With the access of the store, like the files in it. False where there is something by that name. */
+/** Gets the store's permissions, like the files in it. Returns false if something by that name exists. */
 export function makeBellFolder(store: string): boolean {
   const folder = store + bellFolderEnd
   try {
@@ -139,7 +142,7 @@ export function makeBellFolder(store: string): boolean {
   if (process.getuid === undefined) return true
   const { mode, uid, gid } = statSync(store)
   if (process.getuid() === 0) lchownSync(folder, uid, gid)
-  // Whoever may read a file there may go in; what a group makes in a shared folder stays that group's.
+  // Anyone who may read a file in it may enter it; in a shared folder, what a group creates stays with that group.
   const inherited = statSync(dirname(store)).mode & setGroup
   chmodSync(folder, (mode & 0o666) | ((mode & 0o444) >> 2) | inherited)
   return true
@@ -149,7 +152,7 @@ function unused(path: string, fault: string): Error {
   return new Error(`${path} is not used: ${fault}`)
 }
 
-/** Why a folder beside the store is not used; null where it is, or can be made. */
+/** Why a folder beside the store is not used; null if it is, or can be created. */
 function folderFault(found: Stats | undefined, store: string): string | null {
   if (found === undefined) return null
   if (found.isSymbolicLink()) return 'it is a symbolic link'
@@ -157,7 +160,7 @@ function folderFault(found: Stats | undefined, store: string): string | null {
   return ownerFault(found, store)
 }
 
-/** Why a file beside the store is not used; null where it is. */
+/** Why a file beside the store is not used; null if it is. */
 function faultOf(found: Stats, store: string): string | null {
   if (found.isSymbolicLink()) return 'it is a symbolic link'
   if (!found.isFile()) return 'it is not a plain file'
@@ -171,14 +174,14 @@ function ownerFault(found: Stats, store: string): string | null {
   return isShared(folder) && found.gid === folder.gid ? null : `it belongs to another user (uid ${found.uid})`
 }
 
-/** What lies in the place of our files and is not used. */
+/** Warns about things in place of our files that we do not use. */
 export function helperWarnings(store: string): StoreWarning[] {
   const folder = store + bellFolderEnd
   const found = lstatSync(folder, { throwIfNoEntry: false })
   const fault = folderFault(found, store)
   if (fault !== null) return [warning(folder, fault), ...fileWarnings(store, [turnEnd])]
   const bells = found === undefined ? [] : Array.from({ length: maxBells }, (_, bell) => bellEnd(bell))
-  // One is enough to send somebody to look at the folder.
+  // One warning is enough to make someone look at the folder.
   return [...fileWarnings(store, [turnEnd]), ...fileWarnings(store, bells).slice(0, 1)]
 }
 
@@ -190,7 +193,7 @@ function fileWarnings(store: string, ends: readonly string[]): StoreWarning[] {
   })
 }
 
-/** Whoever may only read the store may not be allowed to look into the folder beside it. */
+/** A process that may only read the store may not be allowed to look into the folder beside it. */
 function statsIfSeen(path: string): Stats | undefined {
   try {
     return lstatSync(path, { throwIfNoEntry: false })

@@ -1,4 +1,4 @@
-/** Pages of a queue: what is open in working order, then what is closed, newest first. */
+/** Pages of a queue: open items in working order, then closed ones, newest first. */
 import { compareInLine, type Item } from '../../domain/item.ts'
 import type { Selectors } from '../engine.ts'
 import { compareClosed, cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
@@ -9,7 +9,7 @@ import { inList, items, type Source } from './rows.ts'
 
 type Request = Selectors['items'][0]
 
-/** By index: the planner, which knows no counts, would go through every item of a namespace to find the held ones. */
+/** Indexes are forced: the planner has no statistics and would read every item of a namespace to find the held ones. */
 const openLines = {
   ready: 'item_ready',
   suspect: 'item_suspect',
@@ -34,7 +34,7 @@ export function listItems(source: Source, request: Request): Selectors['items'][
   return pageOf([...open, ...closed], request.limit, cursorOf)
 }
 
-/** Each kind of open item has an index of its own; a few short lists are merged. */
+/** Each kind of open item has its own index, so a few short lists are merged. */
 function openItems(source: Source, request: Request, cursor: ItemCursor | null, limit: number): Item[] {
   const from = cursor?.[0] === 'open' ? cursor : null
   const condition = from ? 'and (priority, added_at, id) > (?, ?, ?)' : ''
@@ -75,7 +75,7 @@ ${order}`,
       ...values,
       ...filterValues(request),
     )
-  // State by state, since each has its items in order: failures are few among what is closed.
+  // State by state, since the index orders the items of each state: failures are few among closed items.
   const lists = [...new Set(request.states)].map((state) =>
     items(
       source,

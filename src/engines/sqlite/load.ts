@@ -1,4 +1,4 @@
-/** Loads the rows a command names: one function a selector, by noun in `loaders/`. */
+/** Loads the rows a command names: one function per selector, grouped by noun in `loaders/`. */
 import type { Loaded, Needs, Selector } from '../engine.ts'
 import { answerLoaders } from './loaders/answer.ts'
 import { crashLoaders } from './loaders/crash.ts'
@@ -40,13 +40,13 @@ const loaders: Loaders = {
   ...crashLoaders,
   ...messageLoaders,
   ...recipientLoaders,
-  // There is no server that could tell.
+  // There is no server to ask.
   longTransactions: () => [],
   lockBlockers: () => [],
 }
 
 export function load(source: Source, needs: Needs): Loaded<Needs> {
-  // Some are named by the caller's own words.
+  // No prototype, because some names come from the caller.
   const rows: Record<string, unknown> = Object.create(null)
   for (const name in needs) {
     const selector = needs[name]

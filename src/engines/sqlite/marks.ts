@@ -15,19 +15,19 @@ export function writeMark(connection: Connection, name: MarkName, value: string)
   )
 }
 
-/** Refuses half a copy, and a store that has moved. */
+/** Refuses an unfinished copy, and a store that has moved. */
 export function assertUsableStore(connection: Connection, location: string): void {
   assertUsable(location, { copy: readMark(connection, 'copy'), moved: readMark(connection, 'moved') })
 }
 
-/** The same, with no statement left behind. */
+/** The same check, with no statement left behind. */
 export function assertUsableAtOpen(connection: Connection, location: string): void {
   const mark = (name: MarkName) =>
     connection.peek(`select value as text from meta where key = '${name}'`)[0] ?? null
   assertUsable(location, { copy: mark('copy'), moved: mark('moved') })
 }
 
-/** How long leases that nobody renews are spared after their end, ms. */
+/** How long leases that nobody renews are spared after they expire, ms. */
 export function readManualGrace(connection: Connection): number {
   return Number(readMark(connection, 'manual_grace_ms') ?? 0)
 }

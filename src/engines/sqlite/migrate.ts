@@ -1,4 +1,4 @@
-/** Numbered migrations, applied in order inside one write transaction; two openers may race. */
+/** Numbered migrations, applied in order inside one write transaction, because two openers may race. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { type Facts, HoldfastError } from '../../errors.ts'
 import type { Connection } from './connection.ts'
@@ -27,8 +27,9 @@ export function schemaVersion(): number {
 }
 
 /**
- * True when the store is as new as this program; throws for a foreign, newer or damaged one. Reads only, and only what no
- * schema can redefine: a file may come from anybody, and a view or a trigger in it would run with the next statement.
+ * True when the store is up to date with this program; throws for a foreign, newer or damaged one. Only reads, and only
+ * what no schema can redefine: a file may come from anyone, and a view or trigger in it would run with the next
+ * statement.
  */
 export function isCurrent(connection: Connection, location: string): boolean {
   const { version, owner, rows } = readHeader(connection, location)
@@ -61,18 +62,18 @@ interface Header {
   readonly rows: readonly SchemaRow[]
 }
 
-/** A row of SQLite's own table of tables: type, name, table, text. */
+/** A row of SQLite's own schema table: type, name, table, text. */
 type SchemaRow = readonly [type: string, name: string, table: string, sql: string]
 
-/** In one statement, so all of it is of one moment. */
+/** One statement, so that everything comes from one snapshot. */
 function readHeader(connection: Connection, location: string): Header {
-  // The functions for pragmas give way to tables and views of the same name.
+  // A table or view of the same name takes precedence over a pragma function.
   const [shadow] = connection.peek(
     "select name as text from sqlite_schema where name like 'pragma\\_%' escape '\\' limit 1",
   )
   if (shadow !== undefined) throw foreignSchema(location, [shadow])
-  // Indexes without a text belong to a table's own keys, and SQLite itself refuses one that belongs to none. As text:
-  // bytes mean the same to SQLite and nothing to JSON.
+  // Indexes without SQL text belong to a table's own keys, and SQLite itself refuses one that belongs to no table. Cast
+  // to text, because a blob means the same to SQLite but JSON cannot hold it.
   const [text = '{}'] = connection.peek(`select json_object(
   'version', (select user_version from pragma_user_version),
   'owner', (select application_id from pragma_application_id),
@@ -81,7 +82,7 @@ function readHeader(connection: Connection, location: string): Header {
   return JSON.parse(text) as Header
 }
 
-/** Every row is one that our migrations make, and none is missing. */
+/** Asserts that every row is one our migrations create, and that none is missing. */
 function assertSchema(location: string, version: number, rows: readonly SchemaRow[]): void {
   const expected = rowsUpTo(version)
   const found = new Map(rows.map(([type, name, table, sql]) => [name, textOf([type, name, table, sql])]))
@@ -112,8 +113,8 @@ const textOf = (row: SchemaRow) => row.join('\n')
 const rowsOf = new Map<number, ReadonlyMap<string, string>>()
 
 /**
- * The rows that a store of this version has, by name, read off the migrations themselves: SQLite keeps the text of a
- * statement from the name on. Letting it make them in memory would cost every command 2 ms.
+ * The rows that a store of this version has, by name, parsed from the migrations themselves: SQLite keeps the text of a
+ * statement from the name on. Having SQLite create them in memory would cost every command 2 ms.
  */
 function rowsUpTo(version: number): ReadonlyMap<string, string> {
   const known = rowsOf.get(version)

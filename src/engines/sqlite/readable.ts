@@ -1,6 +1,6 @@
 /**
- * A store that this process may read and not write: its permissions, or those of its folder, say so. What is read is
- * what others committed; every write is refused.
+ * A store that this process may read but not write, because of the permissions of the file or its folder. It reads what
+ * others committed; every write is refused.
  */
 import { accessSync, constants, existsSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
@@ -19,13 +19,13 @@ export interface ReadableStore {
   readonly connection: Connection
   readonly offset: number
   readonly manualGraceMs: number
-  /** False once somebody has changed the file in a way that this connection cannot see: open it anew. */
+  /** False once someone has changed the file in a way that this connection cannot see; it must then be reopened. */
   isCurrent(): boolean
 }
 
 /**
- * Whether this process may not write the file. Asked before SQLite is: while others have the store open, it takes a
- * file that it may only read for one to be written, until something is.
+ * Whether this process may not write to the file. Checked before SQLite opens it: while others have the store open,
+ * SQLite treats a read-only file as writable until the first write.
  */
 export function isReadOnly(location: string): boolean {
   try {
@@ -36,7 +36,7 @@ export function isReadOnly(location: string): boolean {
   }
 }
 
-/** Null where there is nothing that could be read. */
+/** Null if there is nothing to read. */
 export function openReadable(location: string, environment: Environment): ReadableStore | null {
   if (!existsSync(location)) return null
   const { connection, isCurrent: isFileCurrent } = openUnwritten(location)
@@ -56,9 +56,9 @@ export function openReadable(location: string, environment: Environment): Readab
 }
 
 /**
- * Beside a store that others have open lie its log and the memory they share; these are read too. Where both are gone,
- * nobody has it open, and the file alone is the whole store. SQLite would make them to look, and may not: it is told
- * that nothing changes, and would not notice when something does.
+ * While others have a store open, its log and their shared memory lie beside it, and these are read too. If both are
+ * gone, nobody has it open, and the file alone is the whole store. SQLite would have to create them to read, which it
+ * may not, so it is told that the file is immutable; it would then not notice a change.
  */
 function openUnwritten(location: string): Pick<ReadableStore, 'connection' | 'isCurrent'> {
   const stamp = stampOf(location)
@@ -74,7 +74,7 @@ function openUnwritten(location: string): Pick<ReadableStore, 'connection' | 'is
   }
 }
 
-/** Differs when somebody has written the file or begun a log beside it. */
+/** Changes when someone has written to the file or started a log beside it. */
 function stampOf(location: string): string {
   const { size, mtimeNs } = lookAt(location) ?? {}
   return `${size} ${mtimeNs} ${hasLog(location)}`
@@ -88,7 +88,7 @@ function tooOld(location: string): HoldfastError {
   })
 }
 
-/** Others wrote to it during every read. */
+/** The error when others wrote to the store during every attempt to read it. */
 export function changingError(location: string): HoldfastError {
   return new HoldfastError('BUSY', {
     what: `the store ${location} changed during every attempt to read it`,
@@ -97,7 +97,7 @@ export function changingError(location: string): HoldfastError {
   })
 }
 
-/** The refusal of every write. */
+/** The error for every write. */
 export function readOnlyError(location: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the store ${location} is read-only for this process; nothing was changed`,

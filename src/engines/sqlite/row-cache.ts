@@ -1,7 +1,7 @@
 /**
- * What this connection has read or written in a namespace and nobody else has changed since: a completion need not
- * read again what its claim has written. SQLite tells, inside a write transaction, whether another connection has
- * committed; then all of it is forgotten, as after a rollback.
+ * What this connection has read or written in a namespace and nobody else has changed since, so that a completion need
+ * not reread what its claim wrote. Inside a write transaction, SQLite tells whether another connection has committed;
+ * if so, everything is forgotten, as after a rollback.
  */
 import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
@@ -9,29 +9,29 @@ import type { Waiter } from '../../domain/lock-line.ts'
 import type { Change, DefinedQueue } from '../engine.ts'
 import type { Connection } from './connection.ts'
 
-/** Held items kept at most; what a process holds beyond that is simply read again. */
+/** Maximum number of held items kept; the rest are simply read again. */
 const maxItems = 10_000
-/** Likewise names of queues, and of locks, held or free. */
+/** The same bound for the names of queues, locks (held or free) and running instances. */
 const maxNames = 10_000
 
 export class RowCache {
   /** Held items by id. */
   readonly items = new Map<string, Item>()
   readonly queues = new Map<string, DefinedQueue | null>()
-  /** The slots taken of locks for which nobody waits, by name and in the order of slots. */
+  /** The taken slots of locks that nobody waits for, by name, ordered by slot. */
   readonly locks = new Map<string, readonly Lock[]>()
   /** Instances that have not ended. */
   readonly running = new Set<string>()
-  /** Highest token a deleted row has had. Null: not looked. */
+  /** The highest token any deleted row had. Null: not loaded yet. */
   floor: number | null = null
-  /** Does any item wait for another? Null: not looked. */
+  /** Does any item wait for another? Null: not loaded yet. */
   hasBlockers: boolean | null = null
-  /** Is any item a suspect that can be claimed? Null: not looked. */
+  /** Is any item a suspect that can be claimed? Null: not loaded yet. */
   hasSuspects: boolean | null = null
-  /** Nothing lapses before this on the lease clock, nothing comes due before this on the wall clock. */
+  /** Nothing lapses before `lapseAt` on the lease clock, and nothing is due before `dueAt` on the wall clock. */
   quiet: { lapseAt: number; dueAt: number } | null = null
 
-  /** A change about to be written, and with it what can no longer be relied on. */
+  /** Notes a change about to be written and drops what it invalidates. */
   note(change: Change): void {
     if (change.table === 'item') this.#noteItem(change.before, change.after)
     else if (change.table === 'queue' || change.table === 'workflow') this.queues.clear()
@@ -42,7 +42,7 @@ export class RowCache {
   }
 
   #noteItem(before: Item | null, after: Item | null): void {
-    // A held item may be told to wait too, for when it is given back.
+    // A held item may get blockers too; they count once it is released.
     if (after && after.waitingFor.length > 0) this.hasBlockers = true
     if (after?.phase === 'held') {
       if (this.items.size >= maxItems) this.items.clear()
@@ -75,19 +75,19 @@ export class RowCache {
     if (this.floor !== null) this.floor = Math.max(this.floor, token)
   }
 
-  /** Read: the queue of this name, or that there is none. */
+  /** Remembers a read: the queue of this name, or that there is none. */
   rememberQueue(name: string, queue: DefinedQueue | null): void {
     if (this.queues.size >= maxNames) this.queues.clear()
     this.queues.set(name, queue)
   }
 
-  /** Read: this instance has not ended. */
+  /** Remembers a read: this instance has not ended. */
   rememberRunning(instance: string): void {
     if (this.running.size >= maxNames) this.running.clear()
     this.running.add(instance)
   }
 
-  /** Read: nobody waits for this lock, and these slots of it are taken. */
+  /** Remembers a read: nobody waits for this lock, and these of its slots are taken. */
   rememberLine(name: string, locks: readonly Lock[], floor: number): void {
     if (this.locks.size >= maxNames) this.locks.clear()
     this.locks.set(name, locks)
@@ -99,7 +99,7 @@ export class RowCache {
   }
 }
 
-/** What is known, by namespace. */
+/** The row caches, by namespace. */
 export class RowCaches {
   readonly #namespaces = new Map<string, RowCache>()
   #version: unknown = null
@@ -112,7 +112,10 @@ export class RowCaches {
     return fresh
   }
 
-  /** First thing in a write transaction: whether another connection has committed since; then all is forgotten. */
+  /**
+   * Called first in a write transaction. Whether another connection has committed since; if so, everything is
+   * forgotten.
+   */
   refresh(connection: Connection): boolean {
     const version = connection.get('pragma data_version')?.[0]
     const isStale = version !== this.#version
@@ -121,7 +124,10 @@ export class RowCaches {
     return isStale
   }
 
-  /** Also that nobody has written since: whoever was refused by what he found then finds it again. */
+  /**
+   * Also forgets the data version, so that the next transaction checks the store again: a process refused for a mark it
+   * found must be refused again.
+   */
   forget(): void {
     this.#namespaces.clear()
     this.#version = null

@@ -1,4 +1,4 @@
-/** Rows as the rules see them, read from a connection at a moment. */
+/** Rows as the rules see them, read from one connection at one point in time. */
 import type { Item } from '../../domain/item.ts'
 import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
@@ -13,14 +13,14 @@ export interface Source {
   /** Lease clock. */
   readonly now: number
   readonly wall: number
-  /** When others last kept this process from writing for long. */
+  /** When others last kept this process from writing for a long time. */
   readonly outage: Outage | null
-  /** How long leases that nobody renews are spared after their end. */
+  /** How long leases that nobody renews are spared after they expire. */
   readonly manualGraceMs: number
   readonly known: RowCache
 }
 
-/** One column a row, packed as a JSON array: the driver pays for every column it hands over. */
+/** One JSON array per row: the driver charges for every column it returns. */
 export function packed(table: Table): string {
   return `json_array(${table.columns.map((column) => `${table.name}.${column}`).join(', ')})`
 }
@@ -29,27 +29,30 @@ export function select(table: Table): string {
   return `select ${packed(table)}\nfrom ${table.name}`
 }
 
-/** By an index that the planner, which knows no counts, would pass over for one that reads everything there is. */
+/** Forces an index. The planner has no statistics and would choose one that reads everything. */
 export function selectBy(table: Table, index: string): string {
   return `${select(table)} indexed by ${index}`
 }
 
-/** A list as one parameter, for `in (select value from json_each(?))`. */
+/** A list as a single parameter, for `in (select value from json_each(?))`. */
 export function inList(values: readonly string[]): string {
   return JSON.stringify(values)
 }
 
-/** Without leases that nobody renews and that the store still spares; nothing where it spares none. */
+/** Excludes leases that nobody renews and that the store still spares; empty if it spares none. */
 export function unspared({ manualGraceMs }: Source, expiry: string, unless = ''): string {
   return manualGraceMs === 0 ? '' : `and (instance is not null ${unless} or ${expiry} < ?)`
 }
 
-/** The value that goes with it. */
+/** The parameter for `unspared`. */
 export function sparedUntil({ now, manualGraceMs }: Source): bigint[] {
   return manualGraceMs === 0 ? [] : [BigInt(now - manualGraceMs)]
 }
 
-/** Ids of all instances of the processes whose instances these are; the cross join keeps the planner from all others. */
+/**
+ * The ids of all instances of the processes that these instances belong to. The cross join keeps the planner from
+ * reading all other instances.
+ */
 export function peersOf(ids: string): string {
   return `select peer.id
 from instance as own cross join instance as peer indexed by instance_process
@@ -60,10 +63,12 @@ and peer.start_time is own.start_time`
 
 const selectItem = select(tables.item)
 const itemQueries = new Map<string, string>()
-/** Limits are part of a text. */
+/** A bound, because limits are written into the SQL. */
 const maxItemQueries = 1000
 
-/** The whole text of a query, made once: looking a statement up by a long new string costs as much as running it. */
+/**
+ * The whole SQL text of a query, built once: looking up a statement by a long new string costs as much as running it.
+ */
 function itemQuery(where: string): string {
   const known = itemQueries.get(where)
   if (known !== undefined) return known
@@ -74,8 +79,8 @@ function itemQuery(where: string): string {
 }
 
 /**
- * `where` begins with the namespace; the other values follow in order. Limits are written into the text: SQLite
- * prepares a statement with a bound limit anew at every run, ten times the cost of running it.
+ * `where` starts with the namespace; the other values follow in order. Limits are written into the SQL: SQLite prepares
+ * a statement with a bound limit again at every run, at ten times the cost of running it.
  */
 export function items(source: Source, where: string, ...values: Value[]): Item[] {
   const query = (text: string) =>
@@ -86,16 +91,16 @@ export function items(source: Source, where: string, ...values: Value[]): Item[]
     return query(where)
   } catch (error) {
     if (!isHoldfastError(error)) throw error
-    // One of them is damaged: it is set aside, and others come in its place.
+    // One of the rows is damaged. Skip it, and let others take its place.
     return query(withReadable(where))
   }
 }
 
-/** A row whose JSON was damaged cannot be decided on; it must not keep others from healing. */
+/** No decision can be made on a row with damaged JSON, and it must not keep others from being healed. */
 export const readable =
   'and json_valid(data) and json_valid(waiting_for) and json_valid(ancestors) and json_valid(blockers)'
 
-/** The condition stands before what orders and limits the rows, which begins a line. */
+/** Inserts the condition before the `order by` or `limit` clause, which starts on its own line. */
 function withReadable(where: string): string {
   const end = /\n(?:order by|limit) /.exec(where)?.index ?? where.length
   return `${where.slice(0, end)} ${readable}${where.slice(end)}`

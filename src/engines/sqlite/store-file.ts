@@ -1,8 +1,8 @@
 /**
- * The file of a store, known by device and inode. SQLite goes on writing to a file that was deleted, renamed or
- * replaced, while whoever opens the path gets another store and is granted the same locks. So the path is looked at
- * again and again. A file that exists is never opened here: closing any descriptor of it would drop all locks that SQLite holds on
- * it in this process.
+ * The file of a store, identified by device and inode. SQLite keeps writing to a file that was deleted, renamed or
+ * replaced, while a process that opens the path gets another store and is granted the same locks. So the path is
+ * checked again and again. An existing file is never opened here: closing any descriptor of it would drop all locks
+ * that SQLite holds on it in this process.
  */
 import { type BigIntStats, closeSync, fchmodSync, fstatSync, openSync, readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -20,16 +20,16 @@ import { assertNoStrayLog } from './store-log.ts'
 import { checkLinks } from './store-name.ts'
 import type { Turn } from './turn.ts'
 
-/** A look takes about 5 µs. */
+/** One check takes about 5 µs. */
 const lookEveryMs = 1
 
-/** What was done to a file. */
+/** What happened to a lost file. */
 export const gone = 'deleted or renamed'
 const replaced = 'replaced by another file'
 
 /**
- * The file of a store, which is made where there is none, and what is wrong with it. Known before it is opened, and
- * found there after the first write, it is the file that was opened.
+ * Finds the store file, or creates it, and reports what is wrong with it. Its identity is recorded before it is opened
+ * and checked again after the first write, so it is the file that was opened.
  */
 export async function findStoreFile(
   location: string,
@@ -38,7 +38,7 @@ export async function findStoreFile(
 ): Promise<{ file: StoreFile; warnings: readonly StoreWarning[] }> {
   assertLocal(location, environment)
   const found = lookAt(location)
-  // A thread that starts late must neither make a store nor open another.
+  // A thread that starts late must neither create a store nor open a different one.
   if (expected !== undefined && (found === null || idOf(found) !== expected))
     throw lostError(location, found === null ? gone : replaced)
   assertNoStrayLog(location)
@@ -56,8 +56,8 @@ export async function findStoreFile(
 }
 
 /**
- * Closed to others from the start, whatever the umask says; SQLite gives its log the same mode. The only descriptor of a
- * store that is ever opened here is that of a file that nobody can have opened before.
+ * Creates the file closed to others from the start, whatever the umask says; SQLite gives its log the same mode. This
+ * is the only descriptor of a store ever opened here, and only for a file that nobody can have opened before.
  */
 async function makeStoreFile(location: string, turn: Turn): Promise<void> {
   try {
@@ -70,7 +70,7 @@ async function makeStoreFile(location: string, turn: Turn): Promise<void> {
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return
-    // SQLite's own refusal says more.
+    // SQLite's own error says more.
     await turn.take(() => new Connection(location).close())
   }
 }
@@ -96,23 +96,26 @@ export class StoreFile {
     return this.#lost !== null
   }
 
-  /** Calls back once, when it is found to be lost. */
+  /** Calls back once, when the file is found to be lost. */
   onLost(listener: (how: string) => void): void {
     this.#listeners.add(listener)
   }
 
-  /** Throws unless the path leads to this file. Once it did not, the file is lost for good, whatever is there later. */
+  /**
+   * Throws unless the path leads to this file. Once it does not, the file is lost for good, whatever appears there
+   * later.
+   */
   assertThere(now: number): void {
     if (this.#lost === null && now - this.#lookedAt >= lookEveryMs) this.#look(now)
     if (this.#lost !== null) throw lostError(this.#location, this.#lost)
   }
 
-  /** What a caller is told whose change was committed to a file that is lost; null while it is there. */
+  /** The error for a caller whose change was committed to a lost file; null while the file is there. */
   refusalAfterCommit(now: number): HoldfastError | null {
     return this.isThere(now) ? null : doubtError(this.#location, this.#lost ?? '')
   }
 
-  /** False only where it is certain: what is out of reach for a moment is not lost. */
+  /** False only when the loss is certain: a file that is briefly unreachable is not lost. */
   isThere(now: number): boolean {
     try {
       this.assertThere(now)
@@ -136,13 +139,13 @@ export class StoreFile {
   }
 }
 
-/** Where this thread last opened each file, by device and inode. */
+/** The path by which this thread last opened each file, by device and inode. */
 const openedAt = new Map<string, string>()
 const maxOpened = 1000
 
 /**
- * In one process SQLite keeps one index of the log for each file, named after the path by which it was opened first. A
- * file that was renamed since would be used with an index that other processes do not know.
+ * Within one process, SQLite keeps one log index per file, named after the path by which the file was first opened. A
+ * file renamed since then would be used with an index that other processes do not know.
  */
 async function assertOneName(location: string, stats: BigIntStats): Promise<void> {
   const id = idOf(stats)
@@ -161,14 +164,14 @@ async function assertOneName(location: string, stats: BigIntStats): Promise<void
   })
 }
 
-/** The driver from the package keeps a file open until the statements of a closed connection are collected. */
+/** The package's driver keeps a file open until the statements of a closed connection are garbage-collected. */
 async function collectClosed(): Promise<void> {
   setFlagsFromString('--expose-gc')
   runInNewContext("if (typeof gc === 'function') gc()")
   await new Promise((done) => setImmediate(done))
 }
 
-/** Numbers of files are used again, so the descriptors decide. */
+/** Inode numbers are reused, so the open descriptors decide. */
 function isOpenHere(id: string): boolean {
   try {
     return readdirSync('/dev/fd').some((descriptor) => isSameFile(Number(descriptor), id))
@@ -181,12 +184,12 @@ function isSameFile(descriptor: number, id: string): boolean {
   try {
     return idOf(fstatSync(descriptor, { bigint: true })) === id
   } catch {
-    // The one by which they were listed is closed.
+    // The descriptor that listed the folder is closed by now.
     return false
   }
 }
 
-/** `how`: what was done to it. */
+/** `how`: what happened to the file. */
 export function lostError(location: string, how: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the store ${location} was ${how} while it was open; nothing was changed`,

@@ -1,4 +1,4 @@
-/** Where a store file may lie. */
+/** Where a store file may be. */
 import { statSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import type { Environment } from '../../environment.ts'
@@ -6,7 +6,7 @@ import { HoldfastError } from '../../errors.ts'
 import { isShared } from '../../host/access.ts'
 import type { StoreWarning } from '../engine.ts'
 
-/** Refuses a place where SQLite's locks, or its log, do not reach everybody. */
+/** Refuses a location where SQLite's locks, or its log, are not shared by everybody. */
 export function assertLocal(location: string, { host }: Environment): void {
   const network = host.networkFileSystem(dirname(location))
   if (network !== null) {
@@ -25,7 +25,7 @@ export function assertLocal(location: string, { host }: Environment): void {
   }
 }
 
-/** Who else may read or write the store: what it holds are tokens and payloads, and a reader can keep writers waiting. */
+/** Warns if others may read or write the store: it holds tokens and payloads, and a reader can keep writers waiting. */
 export function accessWarnings(location: string, mode: number): StoreWarning[] {
   const folder = statSync(dirname(location))
   if (process.getuid === undefined || (folder.mode & 0o011) === 0) return []
@@ -37,7 +37,7 @@ export function accessWarnings(location: string, mode: number): StoreWarning[] {
   return [{ check: 'access', what, remedy, isLasting: true }]
 }
 
-/** What may go wrong in a place that is not refused. */
+/** Warns about locations that are risky but not refused. */
 export function fileSystemWarnings(location: string, { host }: Environment): StoreWarning[] {
   const name = host.userFileSystem(dirname(location))
   if (name === null) return []

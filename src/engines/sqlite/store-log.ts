@@ -1,4 +1,4 @@
-/** SQLite's log beside the store file: the two belong together, and only `stat` ever looks at it here. */
+/** SQLite's log beside the store file. The two belong together; here the log is only ever examined with `stat`. */
 import { rmSync } from 'node:fs'
 import { HoldfastError } from '../../errors.ts'
 import type { Connection } from './connection.ts'
@@ -13,8 +13,8 @@ function logOf(location: string): string {
 }
 
 /**
- * A new store would take the log of one that was deleted or renamed for its own, and remove it. The log is asked for
- * first: beside a store that somebody makes at this moment it comes second.
+ * A new store would mistake the log of a deleted or renamed one for its own, and remove it. The log is checked first:
+ * when someone is creating a store right now, its log appears after the file.
  */
 export function assertNoStrayLog(location: string): void {
   if (!hasLog(location) || sizeOf(location) > 0n) return
@@ -26,7 +26,7 @@ export function assertNoStrayLog(location: string): void {
   })
 }
 
-/** A store that was renamed without its log lacks the last changes. */
+/** A store renamed without its log lacks the latest changes. */
 export function assertNoLogAt(formerly: string, location: string): void {
   if (formerly === location || !isLogWithoutStore(formerly)) return
   const log = logOf(formerly)
@@ -41,14 +41,15 @@ function isLogWithoutStore(location: string): boolean {
   try {
     return lookAt(location) === null && hasLog(location)
   } catch {
-    // Out of reach for this user: a copy of somebody else's store.
+    // Unreachable for this user: a copy of someone else's store.
     return false
   }
 }
 
 /**
- * Before the first write to an empty file, which has no log: the index of another one's, deleted while processes had it
- * open, would be shared with them. Others that begin with the same file wait meanwhile, and find it written.
+ * Called before the first write to an empty file, which has no log. A leftover index of a store that was deleted while
+ * processes had it open would be shared with those processes. Others that start with the same file wait meanwhile, and
+ * then find it written.
  */
 export function removeStrayIndex(connection: Connection, location: string): void {
   if (sizeOf(location) > 0n) return

@@ -1,10 +1,10 @@
 /**
- * The name of a store, written down in the store itself. SQLite names the log after the path, so two hard links to one
- * file would have two logs, each unknown to the other, and lose each other's changes. A file with several links is
- * therefore opened by its own name only.
+ * The name of a store, recorded in the store itself. SQLite names the log after the path, so two hard links to one file
+ * would have two logs, each unaware of the other, and lose each other's changes. A file with several links may
+ * therefore be opened only by its own name.
  *
- * A name is the inode of the folder and the name in it: containers that see one folder under several paths agree on it,
- * and two folders that are mounted at the same path do not. All links of a file are on one file system, so inodes of
+ * A name is the inode of the folder plus the file name. Containers that see one folder under several paths agree on it,
+ * and two folders mounted at the same path do not. All links of a file are on one file system, so the inodes of their
  * folders tell them apart.
  */
 import { basename, dirname } from 'node:path'
@@ -19,11 +19,11 @@ import { assertNoLogAt } from './store-log.ts'
 interface StoreName {
   readonly folder: string
   readonly file: string
-  /** For people, and to find a log that was left behind. */
+  /** For display, and to find a log that was left behind. */
   readonly path: string
 }
 
-/** Refuses a second link. Reads the file without any log, so that none is made for a wrong name. */
+/** Refuses a second link. Reads the file without its log, so that no log is created under the wrong name. */
 export function checkLinks(location: string, links: bigint): StoreWarning[] {
   if (links <= 1n) return []
   const kept = readUnlogged(location)
@@ -38,7 +38,9 @@ export function assertLogCame(connection: Connection, location: string): void {
   if (kept !== null && !isSame(kept, nameOf(location))) assertNoLogAt(kept.path, location)
 }
 
-/** Within a write transaction: a store that was renamed or copied takes the name it has now. True: that was written. */
+/**
+ * Must run in a write transaction. A store that was renamed or copied takes its current name. True if that was written.
+ */
 export function keepName(connection: Connection, location: string): boolean {
   const own = nameOf(location)
   const kept = readName(connection)
@@ -60,11 +62,11 @@ function isSame(left: StoreName, right: StoreName): boolean {
   return left.folder === right.folder && left.file === right.file
 }
 
-/** Null where there is none, or none that can be read. */
+/** Null if there is no name, or none that can be read. */
 function readUnlogged(location: string): StoreName | null {
   const connection = new Connection(`${pathToFileURL(location).href}?immutable=1`, { readOnly: true })
   try {
-    // What is no store of ours could answer anything, or never.
+    // A file that is not our store could answer anything, or never answer.
     isCurrent(connection, location)
     return readName(connection)
   } catch {
@@ -76,7 +78,7 @@ function readUnlogged(location: string): StoreName | null {
 
 function readName(connection: Connection): StoreName | null {
   const [text = 'null'] = connection.peek("select value as text from meta where key = 'name'")
-  // The file may come from anybody.
+  // The file may come from anyone.
   try {
     const { folder, file, path } = JSON.parse(text) as Partial<Record<keyof StoreName, unknown>>
     if (typeof folder !== 'string' || typeof file !== 'string' || typeof path !== 'string') return null

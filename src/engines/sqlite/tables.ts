@@ -1,4 +1,4 @@
-/** The statements of SQLite, made from the description of each table. */
+/** SQLite statements, built from the description of each table. */
 import { renewalFields } from '../../domain/event.ts'
 import { jsonField } from '../difference.ts'
 import { rowOf, rowWithoutDamage } from '../row.ts'
@@ -18,13 +18,13 @@ export interface Table extends Schema {
   readonly whereAsRead: string
   readonly insert: string
   readonly remove: string
-  /** Updates by the fields they set. */
+  /** Update statements by the fields they set. */
   readonly updates: UpdateBranch
 }
 
 /**
- * One step down for each field an update sets, in the order of the table's fields; the text is at the end of the
- * way. Walking there is cheaper than building a key and looking it up.
+ * A tree with one level for each field an update sets, in the order of the table's fields; the text is at the last
+ * node. Walking the tree is cheaper than building a key and looking it up.
  */
 interface UpdateBranch {
   readonly next: (UpdateBranch | undefined)[]
@@ -55,29 +55,29 @@ function encode(kind: Kind, value: unknown): Value {
   return kind === 'json' ? jsonText(value) : (value as string)
 }
 
-/** The same for whole rows. */
+/** The same encoding, for whole rows. */
 const encoders = {
   integer: BigInt,
   text: (value: string) => value,
   json: jsonText,
 } as const
 
-/** All values of a row, to be inserted. */
+/** All values of a row, for an insert. */
 export function encodeRow({ code }: Table, row: object): Value[] {
   return code().values(row, encoders) as Value[]
 }
 
-/** What a write must still find. */
+/** The values that a write must find unchanged. */
 export function encodeAsRead({ code }: Table, row: object): Value[] {
   return code().asRead(row, encoders) as Value[]
 }
 
-/** A row from its first column: a JSON array of values in the order of the table's columns. */
+/** Decodes a row from its first column: a JSON array of values in the order of the table's columns. */
 export function decode<Row>(table: Table, [packed]: readonly unknown[]): Row {
   return rowOf<Row>(table, JSON.parse(packed as string) as unknown[])
 }
 
-/** The same for tables whose rules can do without: JSON that cannot be read is null. */
+/** The same for tables whose rules can do without damaged fields: unreadable JSON becomes null. */
 export function decodeDamaged<Row>(table: Table, [packed]: readonly unknown[]): Row {
   return rowWithoutDamage<Row>(table, JSON.parse(packed as string) as unknown[])
 }
@@ -86,11 +86,11 @@ export function decodeDamaged<Row>(table: Table, [packed]: readonly unknown[]): 
 export interface Difference {
   readonly update: string
   readonly values: Value[]
-  /** Without renewal times, which no event tells. */
+  /** Without renewal times, which no event records. */
   readonly json: string
 }
 
-/** One pass over the fields, since every change of every row goes through it. Null when the rows are the same. */
+/** A single pass over the fields, since every change to every row goes through it. Null when the rows are equal. */
 export function differenceOf(table: Table, before: object, after: object): Difference | null {
   const now = after as Record<string, unknown>
   let branch = table.updates

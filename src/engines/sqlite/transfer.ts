@@ -67,7 +67,7 @@ export class SqliteTransfer implements Transfer {
 
   async hold(): Promise<void> {
     const connection = await this.#open()
-    // Before any setting is made: a file of another program is left as it is.
+    // Checked before changing any setting, so that another program's file is left untouched.
     await this.#take(() => isCurrent(connection, this.location))
     await this.#take(() => removeStrayIndex(connection, this.location))
     await this.#take(() => connection.configure(this.location, 'full'))
@@ -92,7 +92,7 @@ export class SqliteTransfer implements Transfer {
     if (this.#opened?.isTransaction) this.#opened.run('rollback')
   }
 
-  /** Asked of a store that is held or looked at. */
+  /** Only for a store that is held or looked at. */
   async leaseNow(): Promise<number> {
     if (this.#offset === null) return this.#environment.now()
     return Math.floor(this.#environment.monotonic()) + this.#offset
@@ -138,7 +138,7 @@ limit ${limit}`,
     )
   }
 
-  /** By namespace, as every table, although events are numbered across all: one pass over them for each. */
+  /** Reads by namespace, like every table, although events are numbered across all namespaces: one pass for each. */
   #readEvents(after: Position | null, limit: number): readonly TransferRow[] {
     const rows: TransferRow[] = []
     let namespace = after === null ? this.#namespaceAfter(null) : String(after[0])
@@ -216,7 +216,7 @@ limit ${limit}`,
       this.#connection.run(`delete from ${namesOf(table).name}`)
   }
 
-  /** SQLite numbers after the highest row there is. */
+  /** Nothing to do: SQLite continues after the highest row. */
   async numberOn(): Promise<void> {}
 
   async close(): Promise<void> {
@@ -249,7 +249,7 @@ limit ${limit}`,
         try {
           return act()
         } catch (error) {
-          // Half a step must not be in the way of the next try.
+          // A half-done step must not get in the way of the next attempt.
           if (this.#opened?.isTransaction) this.#opened.run('rollback')
           throw error
         }
@@ -260,7 +260,7 @@ limit ${limit}`,
   }
 }
 
-/** The floor of a namespace is a column of its row here. */
+/** Here the token floor is a column of the namespace's row. */
 function namesOf(table: TransferTable): { name: string; columns: readonly string[] } {
   if (table === floorTable) return { name: 'namespace', columns: ['name', 'token_floor'] }
   return { name: table.name, columns: table.columns.map(({ name }) => name) }

@@ -1,31 +1,34 @@
 /**
- * Who writes now and who waits, in a small file beside the store that every process reads and writes. It is
- * politeness and no lock: the right to write is SQLite's alone, so a lost, torn or contradicted record costs time
- * and nothing else. A turn is written down with its end, on the clock that all processes of a boot share; who dies
- * or is stopped in its turn therefore keeps it for some milliseconds only.
+ * Who is writing and who is waiting, in a small file beside the store that every process reads and writes. It is a
+ * courtesy, not a lock: only SQLite grants the right to write, so a lost, torn or contradictory record costs nothing
+ * but time. Each turn records when it ends, on the clock that all processes of a boot share, so a process that dies or
+ * is suspended keeps its turn for at most 40 ms.
  */
 import { constants, readSync, writeSync } from 'node:fs'
 import type { Environment } from '../../environment.ts'
 import { HelperFile, turnEnd } from './helper-file.ts'
 
-/** What the file says to one process at one moment. */
+/** The line as one process sees it when it reads the file. */
 export interface Line {
-  /** When the last turn ended or was given back, or when the present one will end. */
+  /** When the last turn ended or was given back, or when the current one will end. */
   readonly freeAt: number
   /** When that turn began, or was given back. */
   readonly startedAt: number
-  /** How many others wait, and how many of them have waited longer than we. */
+  /** How many others are waiting, and how many of them have waited longer than we have. */
   readonly waiting: number
   readonly before: number
 }
 
-/** The first record is the turn: whose, free from when, begun when. Each other is one who waits: who, since when, last seen. */
+/**
+ * The first record is the turn: its owner, when it is free, when it began. Every other record is a waiting process: its
+ * id, since when it waits, when it was last seen.
+ */
 const recordNumbers = 3
 const recordBytes = recordNumbers * Float64Array.BYTES_PER_ELEMENT
 const maxRecords = 128
-/** Those who wait look more often than this, so whoever was not seen for so long is gone or stopped. */
+/** Waiting processes look more often than this, so one not seen for this long is gone or suspended. */
 const seenForMs = 100
-/** No turn is longer: what says so is torn, or of another boot. */
+/** No turn is longer. A record that says otherwise is torn or from another boot. */
 export const maxTurnMs = 40
 
 export class TurnFile {
@@ -42,12 +45,12 @@ export class TurnFile {
     this.#who = 1 + Math.floor(environment.random() * Number.MAX_SAFE_INTEGER)
   }
 
-  /** Until when the turn is ours; null: it is not, or somebody has taken it for ended. */
+  /** When our turn ends; null if it is not our turn, or another process decided it was over. */
   ourEnd(): number | null {
     return this.#read(recordBytes) && this.#numbers[0] === this.#who ? (this.#numbers[1] as number) : null
   }
 
-  /** Null: the file cannot be had, and everybody does without. */
+  /** Null: the file is unavailable, and everybody does without it. */
   look(since: number, now: number): Line | null {
     if (!this.#read(this.#bytes.length)) return null
     const [, freeAt = 0, startedAt = 0] = this.#numbers
@@ -61,7 +64,7 @@ export class TurnFile {
     return { ...(isCredible ? { freeAt, startedAt } : { freeAt: 0, startedAt: 0 }), waiting, before }
   }
 
-  /** Keeps our place among those who wait; asked after each look. */
+  /** Keeps our record in the line alive; called after each look. */
   wait(since: number, now: number): void {
     if (this.#slot === null || this.#whoAt(this.#slot) !== this.#who) this.#slot = this.#freeSlot(now)
     if (this.#slot !== null) this.#write(this.#slot, this.#who, since, now)
@@ -77,7 +80,7 @@ export class TurnFile {
     this.#write(0, this.#who, now + turnMs, now)
   }
 
-  /** Ends our turn; who has taken it meanwhile keeps it. */
+  /** Ends our turn. If another process has taken it in the meantime, that one keeps it. */
   give(now: number): void {
     if (this.ourEnd() !== null) this.#write(0, 0, now, now)
   }
@@ -97,7 +100,7 @@ export class TurnFile {
   }
 
   #freeSlot(now: number): number | null {
-    // From a place of our own: two who come at once shall not choose the same.
+    // Start at a slot derived from our id, so that two processes arriving together do not pick the same one.
     const slots = maxRecords - 1
     for (let step = 0; step < slots; step++) {
       const slot = 1 + ((this.#who + step) % slots)
@@ -124,7 +127,7 @@ export class TurnFile {
     try {
       writeSync(this.#file.open(), this.#recordBytes, 0, recordBytes, slot * recordBytes)
     } catch {
-      // No room on the disk: nobody learns of us, and we wait as if there were no line.
+      // The disk is full: nobody sees us, and we wait as if there were no line.
     }
   }
 }

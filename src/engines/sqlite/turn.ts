@@ -1,8 +1,8 @@
 /**
- * Taking turns to write. SQLite lets one connection write at a time and refuses the others at once; here they try
- * again after short waits that never block the event loop. Who breaks into the work of another makes both read anew
- * what they knew, so whoever was refused lately writes in turns, in the order of asking (`turn-file.ts`). Nobody
- * relies on that: whoever has stood in line for too long asks the store itself.
+ * Taking turns to write. SQLite lets one connection write at a time and refuses the others at once; here they retry
+ * after short waits that never block the event loop. A process that cuts in on another makes both reread what they had
+ * cached, so a process that was refused recently writes in turns, first come, first served (`turn-file.ts`). Nothing
+ * depends on the line: a process that has waited in it too long asks SQLite directly.
  */
 import type { Outage } from '../../domain/outage.ts'
 import { type Environment, pause } from '../../environment.ts'
@@ -10,31 +10,34 @@ import { HoldfastError } from '../../errors.ts'
 import { isBusy } from './classify.ts'
 import { type Line, maxTurnMs, TurnFile } from './turn-file.ts'
 
-/** The first refusal may be one short transaction of another process: try again soon, then after longer waits. */
+/** The first refusal may be just one short transaction of another process: retry soon, then wait longer. */
 const firstWaitMs = 1
-/** In our turn only somebody outside the line can be writing, and not for long. */
+/** During our turn, only a process outside the line can be writing, and not for long. */
 const inTurnWaitMs = 4
-/** Without turns, waits double up to about a turn and shrink again: who has waited longest most likely comes next. */
+/**
+ * Without turns, waits double up to about the length of a turn and then shrink again, so that whoever has waited
+ * longest is most likely next.
+ */
 const patientWaitMs = 24
 const impatientWaitMs = 1
 const impatientAfterMs = 150
-/** After a refusal others are expected for this long; without one, no line is looked at. */
+/** After a refusal we expect contention for this long; without one, the line is not consulted. */
 const contendedForMs = 1000
-/** Everybody in line comes within about this time, so the more they are the shorter a turn is. */
+/** Everybody in line gets a turn within about this time, so the longer the line, the shorter the turns. */
 const roundMs = 160
 const turnMinMs = 8
 /**
- * How often the next in line looks whether the turn was given back before its end: often while the turn is young,
- * since most are one short transaction, and less when it goes on. The one after it looks half as often, and so on.
- * A free turn is left to each of those before us for four looks: who does not take it is dead, stopped or late.
+ * How often the first in line checks whether the turn was given back early: often while the turn is young, since most
+ * are one short transaction, and less often as it goes on. The second in line checks half as often, and so on. Each
+ * process ahead of us has four checks to take a free turn; one that does not is dead, suspended or late.
  */
 const lookMinMs = 1
 const maxLookMs = 3
 const lookAtLeastEveryMs = 30
 const missedMs = 4 * maxLookMs
-/** Refused for so long without a break, a process takes the store for out of reach. */
+/** A process refused for this long without a break considers the store unreachable. */
 const outageMs = 1000
-/** After this long the line is taken for misleading. */
+/** After this long we stop trusting the line. */
 const maxInLineMs = 1000
 
 export class Turn {
@@ -44,7 +47,7 @@ export class Turn {
   #file: TurnFile | null = null
   #contendedUntil = Number.NEGATIVE_INFINITY
   #isOurs = false
-  /** When this process last wrote, and since when it is refused; monotonic ms. */
+  /** When this process last wrote, and since when it has been refused; monotonic ms. */
   #writtenAt: number
   #refusedSince: number | null = null
   #outage: Outage | null = null
@@ -56,23 +59,26 @@ export class Turn {
     this.#writtenAt = environment.monotonic()
   }
 
-  /** From here on turns are shared with other processes, by a file beside the store that is made when it is first needed. */
+  /** From here on, turns are shared with other processes through a file beside the store, created when first needed. */
   share(): void {
     this.#file = new TurnFile(this.#location, this.#environment)
   }
 
-  /** When the store last was out of reach, on the clock with this offset to the awake time. */
+  /** When the store was last unreachable, on the clock with this offset to the awake time. */
   outage(offset: number): Outage | null {
     return this.#outage && { since: this.#outage.since + offset, until: this.#outage.until + offset }
   }
 
-  /** Nobody knows whether others could write between our last write and the first refusal. */
+  /**
+   * The outage starts at our last write: others may or may not have been able to write between it and the first
+   * refusal.
+   */
   #noteRefusal(now: number): void {
     this.#refusedSince ??= now
     if (now - this.#refusedSince >= outageMs) this.#outage = { since: this.#writtenAt, until: now }
   }
 
-  /** Runs `write` as soon as nobody else writes; BUSY only after the whole time-out. */
+  /** Runs `write` as soon as nobody else is writing. Throws BUSY only after the whole timeout. */
   async take<Result>(write: () => Result): Promise<Result> {
     const started = this.#environment.monotonic()
     for (let waits = 0; ; ) {
@@ -90,13 +96,13 @@ export class Turn {
         if (now - started > this.#timeoutMs) throw busyError(this.#location, this.#timeoutMs, error)
         const isExpected = now < this.#contendedUntil
         this.#contendedUntil = now + contendedForMs
-        // The first refusal for a while: to the line before anything is waited for.
+        // After the first refusal in a while, get in line before waiting for anything.
         if (isExpected || this.#file === null) await this.#pauseRefused(waits++, now - started)
       }
     }
   }
 
-  /** Runs `read`, again and again while SQLite refuses it; BUSY only after the whole time-out. Readers need no line. */
+  /** Runs `read`, retrying while SQLite refuses it. Throws BUSY only after the whole timeout. Readers do not queue. */
   async waitToRead<Result>(read: () => Result): Promise<Result> {
     const started = this.#environment.monotonic()
     for (let waits = 0; ; waits++) {
@@ -112,13 +118,13 @@ export class Turn {
     }
   }
 
-  /** Nothing more to write: the next in line need not wait for the end of our turn. */
+  /** Nothing more to write, so the next in line need not wait until our turn ends. */
   rest(): void {
     if (this.#isOurs) this.#file?.give(this.#environment.monotonic())
     this.#isOurs = false
   }
 
-  /** Whether another process has its turn now, or waits for one. */
+  /** Whether another process has the turn now or is waiting for it. */
   isCrowded(): boolean {
     const now = this.#environment.monotonic()
     const line = this.#isOurs ? null : (this.#file?.look(now, now) ?? null)
@@ -131,7 +137,7 @@ export class Turn {
     this.#file = null
   }
 
-  /** Null when there is no line, or it is our turn: then not even a microtask is waited for. */
+  /** Null when there is no line or it is our turn, so that the caller does not wait for even a microtask. */
   #comeToTurn(since: number): Promise<void> | null {
     const file = this.#file
     const now = this.#environment.monotonic()
@@ -141,7 +147,7 @@ export class Turn {
     return null
   }
 
-  /** Until it is our turn, or the line was of no use. */
+  /** Waits until it is our turn, or the line proves useless. */
   async #waitForTurn(file: TurnFile, since: number): Promise<void> {
     this.#isOurs = await this.#standInLine(file, since)
     if (this.#isOurs) this.#environment.reached?.('turn.taken')
@@ -167,7 +173,7 @@ export class Turn {
         file.take(now, Math.max(turnMinMs, Math.min(maxTurnMs, roundMs / (line.waiting + 1))))
         return true
       }
-      // Our own turn has ended and others wait: they need not look at the clock.
+      // Our turn has ended and others are waiting. Give it back, so that they need not wait for the clock.
       if (this.#isOurs) this.rest()
       file.wait(since, now)
       await pause(this.#environment, Math.max(1, Math.min(ourTurnAt - now, lookAfterMs(line, now))))

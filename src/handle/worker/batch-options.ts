@@ -1,4 +1,4 @@
-/** Options of a batch, checked before its lock is taken. */
+/** Options of a batch, checked before its lock is acquired. */
 import * as z from 'zod'
 import { parseInput } from '../../operations/operation.ts'
 
@@ -6,7 +6,7 @@ const callable = z.custom<(...args: never[]) => unknown>((value) => typeof value
   error: 'must be a function',
 })
 
-/** Those of the lock are checked where it is acquired. */
+/** The lock's own options are checked when it is acquired. */
 const input = z.strictObject({
   items: z.custom<object>(isSource, { error: 'must be a list, something to iterate over, or a function' }),
   handler: callable,
@@ -25,6 +25,7 @@ const input = z.strictObject({
   onComplete: callable.optional(),
 })
 
+/** Throws INVALID for the first option that is wrong. */
 export function assertBatch(items: unknown, handler: unknown, options: object): void {
   parseInput({ name: 'locks.runBatch', input }, { ...options, items, handler })
 }

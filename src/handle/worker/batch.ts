@@ -1,9 +1,11 @@
 /**
- * The batch runner: works on the items of a run under its lock, so many at once, and records what became of each.
- * Before every item it asks whether it may go on; when it may not (lock lost, paused, stopped, store unknown) it begins
- * nothing more. Items under way then are finished; started again, only what has no outcome is done.
+ * The batch runner: handles the items of a run under its lock, several at once, and records the outcome of each. Before
+ * every item it checks whether it may continue; if not (lock lost, paused, stopped, store unreachable), it starts no
+ * further item. Items already being handled are finished. When the batch is started again, only items without an
+ * outcome are handled.
  *
- * Not promised: that an item is handled once. A process that dies after an effect and before its record repeats it.
+ * Not guaranteed: that an item is handled exactly once. If a process dies after an effect and before its record, the
+ * item is handled again.
  */
 import { messageOf } from '../../domain/failure.ts'
 import { concurrencyFor } from '../../domain/progress.ts'
@@ -15,25 +17,28 @@ import type { Lease } from '../../runtime/lease/keeper.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { Runs } from '../runs.ts'
 
+/** The items of a batch, or a function that returns them. */
 export type BatchItems<Item> =
   | Iterable<Item>
   | AsyncIterable<Item>
-  /** Called with where the run stands: the key before which everything is done, or null. */
+  /** Called with the cursor of the run: the key up to which everything is done, or null. */
   | ((cursor: unknown) => Iterable<Item> | AsyncIterable<Item>)
 
+/** What a handler gets besides its item. */
 export interface BatchContext {
   readonly run: string
   readonly key: string
   readonly token: number
-  /** Fires when the lock is lost or the batch is to stop. */
+  /** Fires when the lock is lost or the batch should stop. */
   readonly signal: AbortSignal
-  /** Call right before each effect: throws LEASE_LOST once the lock is not surely ours. */
+  /** Call this right before each effect: throws LEASE_LOST unless the lock is certainly still ours. */
   assertHeld(): void
 }
 
-/** What came back with `'skipped'` counts as skipped, what was thrown as failed, all else as done. */
+/** Handles one item. Returning `'skipped'` counts as skipped, throwing as failed, anything else as done. */
 export type BatchHandler<Item> = (item: Item, context: BatchContext) => unknown
 
+/** How the items of a batch are handled. */
 export interface BatchOptions<Item> {
   /** The key under which an item's outcome is stored; default the item itself, when it is a string. */
   readonly keyOf?: (item: Item) => string
@@ -59,6 +64,7 @@ type Rest<Item> = AsyncGenerator<Work<Item>>
 const maxWindow = 200
 const gapMsDefault = 200
 
+/** One batch under its lock. */
 export class Batch<Item> {
   readonly #session: Session
   readonly #runs: Runs
@@ -69,12 +75,14 @@ export class Batch<Item> {
   readonly #handler: BatchHandler<Item>
   readonly #options: BatchOptions<Item>
   readonly #signal: AbortSignal
-  /** Keys under way and finished ones behind them, in order: what is before them all is done. */
+  /**
+   * Keys in the order they were started, minus the settled ones at the front. Everything before the first one is done.
+   */
   readonly #order: { readonly key: string; settled: boolean }[] = []
-  /** Keys handed out whose outcome is not recorded, or was a failure that a later run mends. */
+  /** Keys that were handed out and have no recorded outcome, or a failure that a later run is to repair. */
   readonly #taken = new Set<string>()
   #completion: ProgressView['completion'] = 'processed'
-  /** Taken from the rest before the run was reopened for it. */
+  /** Read from the source before the run was reopened for it. */
   #ahead: Work<Item> | null = null
   #stopReason: string | null = null
   #error: unknown = null
@@ -101,17 +109,24 @@ export class Batch<Item> {
     ])
   }
 
+  /**
+   * Runs the batch to its end and returns the progress. Throws the first error that stopped it, unless that was the
+   * loss of its lock.
+   */
   async work(): Promise<ProgressView> {
     const known = await this.#runs.get(this.#run)
     if (known?.status === 'completed') return this.#workOnMore(known)
     const begun = await this.#begin(known)
-    // There was nothing left to do.
+    // Nothing was left to do.
     if (begun.status === 'completed') this.#last = begun
     const ended = begun.status === 'completed' ? begun : await this.#workOn(begun, this.#rest(begun.cursor))
     return this.#closed(ended)
   }
 
-  /** A completed run is reopened for items it does not know; not where it knows none, or all would be new to it. */
+  /**
+   * Reopens a completed run for items it does not know. Not if it knows no items at all: then all of them would seem
+   * new.
+   */
   async #workOnMore(known: ProgressView): Promise<ProgressView> {
     if (!(await this.#knowsItems(known))) return known
     this.#completion = known.completion
@@ -148,7 +163,7 @@ export class Batch<Item> {
     this.#completion = begun.completion
     const lines = this.#options.concurrency ?? concurrencyFor(begun.remaining ?? Number.POSITIVE_INFINITY)
     await Promise.all(Array.from({ length: lines }, () => this.#line(rest)))
-    // Not read to its end when the batch stopped: what it reads from is closed now or never.
+    // A batch that stopped has not read its source to the end; this is the last chance to close it.
     await rest.return(undefined)
     const ended = await this.#end()
     if (this.#error !== null) throw this.#error
@@ -163,14 +178,14 @@ export class Batch<Item> {
     return this.#runs.start(this.#run, { ...under, ...(completion === undefined ? {} : { completion }) })
   }
 
-  /** As many as there are keys, where that can be known beforehand. */
+  /** The number of distinct keys, if it can be known in advance. */
   #count(): number | undefined {
     const items: unknown = this.#items
     if (!Array.isArray(items) && !(items instanceof Set) && !(items instanceof Map)) return undefined
     return new Set(Array.from(items as Iterable<Item>, (item) => this.#keyOf(item))).size
   }
 
-  /** The items without an outcome. Looked up many at a time where the items are at hand. */
+  /** The items without an outcome. Looks up many at a time when the source is synchronous. */
   async *#rest(cursor: unknown): Rest<Item> {
     const source = typeof this.#items === 'function' ? this.#items(cursor) : this.#items
     const most = Symbol.asyncIterator in source ? 1 : maxWindow
@@ -194,18 +209,19 @@ export class Batch<Item> {
   }
 
   async #unsettled(window: readonly Work<Item>[]) {
-    // Before asking: what is recorded while we ask may be missing from the answer, and was still under way here.
+    // Filter before asking: an outcome recorded during the request may be missing from the answer, but its key was
+    // still taken when we started.
     const fresh = window.filter(({ key }) => !this.#taken.has(key))
     if (fresh.length === 0) return []
     const keys = fresh.map(({ key }) => key)
     const left = new Set(await this.#runs.remaining(this.#run, keys))
-    // Of items with the same key only the first: the others are the same work.
+    // Of several items with the same key, only the first: the others are the same work.
     const rest = fresh.filter(({ key }) => left.delete(key))
     for (const { key } of rest) this.#taken.add(key)
     return rest
   }
 
-  /** One item after the other; several lines share the rest. */
+  /** Handles one item after the other. Several of these run side by side and share the source. */
   async #line(rest: Rest<Item>): Promise<void> {
     try {
       while (!(await this.#mustStop())) {
@@ -256,13 +272,13 @@ export class Batch<Item> {
       outcomes: [{ key, ...outcome }],
       ...(cursor === null ? {} : { cursor }),
     })
-    // Where none may fail, one that failed is to be done again, so the cursor must not pass it.
+    // When all items must succeed, a failed one is to be done again, so the cursor must not pass it.
     entry.settled = outcome.outcome !== 'failed' || this.#completion === 'processed'
     if (entry.settled) this.#taken.delete(key)
     if (isLast) this.#last = progress
   }
 
-  /** Null: it was interrupted, and counts as not done. */
+  /** Null when the item was interrupted: it counts as not done. */
   async #outcomeOf(item: Item, key: string) {
     const context: BatchContext = {
       run: this.#run,
@@ -280,14 +296,17 @@ export class Batch<Item> {
     }
   }
 
-  /** The key up to which everything is recorded; null when that has not moved. */
+  /** The last key up to which everything is recorded; null when that has not moved. */
   #passed(): string | null {
     let last: string | null = null
     while (this.#order[0]?.settled) last = this.#order.shift()?.key ?? null
     return last
   }
 
-  /** Everything is done, or the rest waits: the store says which, and only this grant may say it. */
+  /**
+   * Ends the run: completed, failed, or paused with the rest still to do. Only this grant may say so, and the store
+   * decides.
+   */
   async #end(): Promise<ProgressView> {
     const token = this.#lease.token
     const known = await this.#known()

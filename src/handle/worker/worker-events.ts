@@ -1,10 +1,10 @@
-/** What a worker tells those who listen to it. */
+/** The events of a worker, and their listeners. */
 import type { LeaseLostError } from '../../errors.ts'
 import type { QueueItem } from '../queue.ts'
 
 /**
- * The events of a worker. Each item it claimed ends in at most one of `completed`, `failed` and `lost`; one that was given
- * back unfinished, as at a stop, ends in none.
+ * The events of a worker. Each claimed item ends in at most one of `completed`, `failed` and `lost`. An item that is
+ * given back unfinished, for example by `stop()`, ends in none.
  */
 export interface WorkerEvents<Payload = unknown> {
   /** The store has recorded that the item is done. `item` is the finished item. */
@@ -19,18 +19,18 @@ export interface WorkerEvents<Payload = unknown> {
     readonly willRetry: boolean
   }
   /**
-   * The item was taken away: its lease lapsed, or somebody cancelled, removed or reclaimed it. Its handler may still run,
-   * and another worker may have the item.
+   * The item was taken away: its lease lapsed, or somebody cancelled, removed or reclaimed it. Its handler may still be
+   * running, and another worker may already have the item.
    */
   readonly lost: { readonly item: QueueItem<Payload>; readonly error: LeaseLostError }
-  /** The worker could not claim or finish something. It goes on by itself; the log has the same as `worker.failed`. */
+  /** The worker could not claim or finish something. It retries by itself. The same is logged as `worker.failed`. */
   readonly error: { readonly error: unknown; readonly item: string | null }
 }
 
-/** The name of an event of a worker. */
+/** The name of a worker event. */
 export type WorkerEventName = keyof WorkerEvents
 
-/** A function that is told of an event. What it throws is logged and stops nothing. */
+/** Called with each event. If it throws, that is logged and nothing stops. */
 export type WorkerListener<Payload, Name extends WorkerEventName> = (
   event: WorkerEvents<Payload>[Name],
 ) => unknown
@@ -54,7 +54,7 @@ export class WorkerListeners<Payload> {
 
   add<Name extends WorkerEventName>(name: Name, listener: WorkerListener<Payload, Name>): () => void {
     const listeners = this.#listeners.get(name) ?? new Set()
-    // Its own object for each call: the same function twice is told twice, and leaves once.
+    // A new object per call: the same function added twice is called twice, and each removal removes one.
     const entry = { tell: listener as AnyListener }
     this.#listeners.set(name, listeners.add(entry))
     return () => void listeners.delete(entry)
@@ -64,7 +64,7 @@ export class WorkerListeners<Payload> {
     for (const { tell } of [...(this.#listeners.get(name) ?? [])]) void this.#tellOne(name, tell, event)
   }
 
-  /** Asynchronous, so that a listener which rejects is caught like one that throws; it begins at once all the same. */
+  /** Async, so that a listener that rejects is caught like one that throws. The listener still starts synchronously. */
   async #tellOne(name: WorkerEventName, tell: AnyListener, event: unknown): Promise<void> {
     try {
       await tell(event as never)

@@ -1,6 +1,6 @@
 /**
- * The claim loop: claims, runs a handler, finishes, claims the next. Finishing one item and claiming the next are
- * asked in the same turn, so both share a transaction. Items fetched ahead are held under leases like any other.
+ * The claim loop: claim, run the handler, finish, claim the next. Finishing an item and claiming the next are requested
+ * in the same tick, so they share a transaction. Prefetched items are held under leases like any other.
  */
 import * as z from 'zod'
 import { failureFacts, failureOf, retryableIn, textOf } from '../../domain/failure.ts'
@@ -23,16 +23,19 @@ import {
   workerEventNames,
 } from './worker-events.ts'
 
+/** What a handler gets besides its item. */
 export interface WorkContext {
-  /** Fires when the lease is lost, the item is cancelled, or the worker stops and does not wait any longer. */
+  /** Fires when the lease is lost, the item is cancelled, or the worker stops and no longer waits for this handler. */
   readonly signal: AbortSignal
   readonly lease: Lease
   /** Records progress of the item. */
   progress(progress: unknown): Promise<void>
 }
 
+/** Handles one item. Returning completes it, with the returned value as its result; throwing reports a failure. */
 export type Handler<Payload> = (item: QueueItem<Payload>, context: WorkContext) => unknown
 
+/** How a worker claims and runs items. */
 export interface WorkOptions {
   /** Handlers at once; default 1. A queue with a processing lock always runs one. */
   readonly concurrency?: number
@@ -61,48 +64,48 @@ interface Claimed<Payload> {
   readonly lease: Lease
 }
 
-/** Nothing was there to claim; monotonic ms. */
+/** A time in which there was nothing to claim. Monotonic ms. */
 interface Idleness {
   /** When it began. */
   readonly since: number
-  /** Since when each look has found something that could not be asked for yet. */
+  /** Since when every look has found work that was left to others. */
   readonly seenAt?: number | undefined
   /** When the last claim was answered. */
   readonly claimedAt: number
 }
 
-/** How an item is to end. */
+/** How an item should end. */
 interface Ending {
   readonly send: () => Promise<unknown>
   /** What its handler threw. */
   readonly error?: unknown
 }
 
-/** A handler at work. */
+/** A handler that is running. */
 interface Running<Payload> {
   readonly claimed: Claimed<Payload>
-  /** Made with the signal, when a handler asks for it. */
+  /** Created together with the signal, when the handler first asks for it. */
   stop: AbortController | null
   isAbandoned: boolean
   done: Promise<void>
 }
 
 const defaults = Object.freeze({ concurrency: 1, prefetch: 0, pollEveryMs: 1000, stopOnSignals: true })
-/** Where rings are heard and nobody says how often to look. */
+/** The longest poll interval when notifications arrive and the caller has set none. */
 const maxPollEveryMs = 5000
-/** As often as a running process heals: a claim heals what a look does not see. */
+/** As often as a running process recovers: a claim also reclaims what a look does not see. */
 const claimEveryMs = 5000
-/** However crowded a queue is, an item that nobody takes is seen within this time. */
+/** However crowded the queue, an item that nobody takes is noticed within this time. */
 const maxSpreadMs = 500
-/** How much later to look after the first look in vain; it doubles with each further one. */
+/** How much to delay the next look after the first one in vain. Doubles with each further one. */
 const spreadMsFirst = 4
-/** A queue that nobody rings for is not crowded any more: the spread halves in this time. */
+/** A queue without notifications is no longer crowded, so the delay halves in this time. */
 const spreadHalfLifeMs = 1000
-/** What is due by our clock may not be by the store's. */
+/** What is due by our clock may not be due yet by the store's. */
 const lookAtLeastMs = 20
 const optionNames = [...Object.keys(defaults), 'leaseMs', 'backoff', 'signal']
 
-/** Checked before anything is claimed: refused with each failure, it would end items for good. */
+/** Checked before anything is claimed: if it were refused with each failure, items would fail for good. */
 function assertBackoff(backoff: unknown): void {
   if (backoff === undefined) return
   parseInput({ name: 'work', input: z.strictObject({ backoff: fields.backoff() }) }, { backoff })
@@ -129,13 +132,17 @@ function assertRenewing(session: Session): void {
 
 const retryAfterErrorMs = { base: 100, max: 5000 }
 export const drainDefaultMs = 30_000
-/** For the answers of the store, once the drain is over. */
+/** Time for the store's answers after the drain. */
 export const lastAnswersMs = 2_000
-/** A request that was refused when it was repeated is made once more, to learn why; then the item fails, then it lapses. */
+/**
+ * If a repeated request is refused, it is made once more to learn why. Then the item is failed, and if that is refused
+ * too, it is left to lapse.
+ */
 const maxFinishes = 3
-/** A day. Timers of Node know nothing longer than 24 of them: they would fire at once. */
+/** One day. Node timers cannot run for more than 24 days: a longer one would fire at once. */
 const maxTimeMs = 24 * 60 * 60 * 1000
 
+/** Runs a handler for each item of a queue. Created by `hf.work()`. */
 export class Worker<Payload> {
   readonly #session: Session
   readonly #queue: Queue<Payload>
@@ -143,7 +150,7 @@ export class Worker<Payload> {
   readonly #options: Required<Omit<WorkOptions, 'leaseMs' | 'backoff' | 'signal'>> &
     Pick<WorkOptions, 'leaseMs' | 'backoff'>
   readonly #environment: Environment
-  /** Nobody said how often to look. */
+  /** Whether the caller left the poll interval to us. */
   readonly #mayRest: boolean
   readonly #ahead: Claimed<Payload>[] = []
   /** Not by id: an item that was lost and claimed again is in two handlers. */
@@ -152,7 +159,7 @@ export class Worker<Payload> {
   readonly #listeners = new WorkerListeners<Payload>((error, name) =>
     this.#logTrouble(error, { event: name }),
   )
-  /** Told when a claim was answered, an item has ended, or the worker stops. */
+  /** Called when a claim was answered, an item has ended, or the worker stops. */
   readonly #onChange = new Set<() => void>()
   #unwake: () => void = () => {}
   readonly #unexpect: () => void
@@ -163,14 +170,14 @@ export class Worker<Payload> {
   #cancelPoll: () => void = () => {}
   #rung = false
   #idle: Idleness | null = null
-  /** How long after a ring it looks at the latest, and when the last ring was heard, monotonic ms. */
+  /** The longest delay between a notification and the look, and when the last notification came, monotonic ms. */
   #spreadMs = 0
   #heardAt = 0
   #cancelDelay: () => void = () => {}
-  /** Work was added by this process. */
+  /** This process has just added work. */
   #isExpecting = false
   #failures = 0
-  /** Claims so far, and the last of them that found nothing to claim; 0 where items have ended since. */
+  /** Number of claims so far, and of the last one that found nothing; 0 if items have ended since. */
   #claims = 0
   #emptyClaim = 0
   #stopped = false
@@ -183,7 +190,7 @@ export class Worker<Payload> {
   }
   #takesLock: boolean | null = null
 
-  /** `onStopped` is told each time a stop has come to its end. */
+  /** `onStopped` is called whenever a stop has finished. */
   constructor(
     session: Session,
     queue: Queue<Payload>,
@@ -213,17 +220,17 @@ export class Worker<Payload> {
     else this.#fill()
   }
 
-  /** Nobody waits for it, so nobody would hear of its failure. */
+  /** Logs a failure, since nobody awaits this stop. */
   readonly #stopUnheard = () => void this.stop().catch((error) => this.#warn(error))
 
-  /** Items in handlers now. */
+  /** Number of items in handlers now. */
   get running(): number {
     return this.#running.size
   }
 
   /**
-   * Calls `listener` for each event of this name, and returns how to stop that. Listeners are called in the order of
-   * asking; the worker does not wait for them, and logs what they throw as `worker.failed`.
+   * Calls `listener` for each event of this name, and returns a function that removes it. Listeners are called in the
+   * order they were added. The worker does not wait for them, and logs what they throw as `worker.failed`.
    */
   on<Name extends WorkerEventName>(name: Name, listener: WorkerListener<Payload, Name>): () => void {
     assertListener(name, listener)
@@ -231,15 +238,15 @@ export class Worker<Payload> {
   }
 
   /**
-   * Resolves to true once this worker holds no item and a claim has found nothing ready in its queue; to false when the
-   * worker is stopped first. Items that are delayed, blocked or waiting for their next try are not ready. What others
-   * hold is not waited for. While the queue is paused, or its processing lock is held by others, it goes on waiting:
-   * `signal` gives up, and the promise rejects with its reason.
+   * Resolves to true once this worker holds no item and a claim has found nothing ready in its queue, or to false if
+   * the worker is stopped first. Items that are delayed, blocked or waiting for their next attempt are not ready. Items
+   * that others hold are not waited for. While the queue is paused, or others hold its processing lock, it keeps
+   * waiting: use `signal` to give up, and the promise rejects with its reason.
    */
   async idle({ signal }: { signal?: AbortSignal } = {}): Promise<boolean> {
     assertSignal('worker.idle', signal)
     const claimsBefore = this.#claims
-    // One that is under way may have been decided before what the caller has just added.
+    // A claim already under way does not count: it may have been decided before the caller added its work.
     let isAskedFor = false
     while (!this.#stopped) {
       signal?.throwIfAborted()
@@ -255,7 +262,7 @@ export class Worker<Payload> {
     return false
   }
 
-  /** Nothing is held, and nothing was asked that may bring something. */
+  /** Nothing is held, and no request is under way that could bring something. */
   get #isAtRest(): boolean {
     return this.#claiming === null && this.#running.size + this.#ahead.length + this.#finishing.size === 0
   }
@@ -277,8 +284,8 @@ export class Worker<Payload> {
   }
 
   /**
-   * Claims nothing more, gives back what was only fetched ahead, waits for handlers up to `drainMs`, then fires
-   * their signals and gives their items back.
+   * Stops claiming, gives back prefetched items, and waits for handlers up to `drainMs` (default 30 s). Then fires the
+   * signals of those still running and gives their items back.
    */
   async stop({ drainMs = drainDefaultMs }: { drainMs?: number } = {}): Promise<void> {
     assertWhole('drainMs', drainMs, 0, maxTimeMs)
@@ -286,7 +293,7 @@ export class Worker<Payload> {
       await this.#stop(drainMs)
     } finally {
       this.#session.leaveLock(this.#queue.name, this.#lockUse)
-      // It leaves work behind, perhaps: another worker of this process need not find that out by itself.
+      // It may leave work behind. Wake the other workers of this process, so they need not find out by polling.
       if (this.#takesLock) this.#session.expectWork(this.#queue.name)
       this.#onStopped()
     }
@@ -301,11 +308,11 @@ export class Worker<Payload> {
     this.#unsignal()
     this.#cancelPoll()
     if (await settlesWithin(this.#environment, drainMs, this.#drained())) return
-    // What a store that is away does not answer by then is asked again without us, until its lease has lapsed.
+    // Requests that an unavailable store has not answered by then are retried without us until the leases lapse.
     await settlesWithin(this.#environment, lastAnswersMs, Promise.allSettled(this.#abandon()))
   }
 
-  /** Every handler has returned, and the store has answered what came of it. */
+  /** Waits until every handler has returned and the store has answered for each item. */
   async #drained(): Promise<void> {
     await this.#claimedLast()
     await Promise.all([...this.#running].map(({ done }) => done))
@@ -316,17 +323,17 @@ export class Worker<Payload> {
   async #leaveLock(): Promise<void> {
     if (!this.#hasLock) return
     this.#hasLock = false
-    // Not what another worker of this process took when this one had lost it.
+    // Not a lock that another worker of this process acquired after this one had lost it.
     if (this.#session.useLock(this.#queue.name, this.#lockUse)) await this.#queue.releaseProcessingLock()
   }
 
-  /** The last claim is answered, and what it brought is on its way back. */
+  /** Waits for the last claim, and gives back what it brought. */
   async #claimedLast(): Promise<void> {
     await this.#claiming
     await Promise.all(this.#ahead.splice(0).map((claimed) => this.#giveBack(claimed)))
   }
 
-  /** What is left is asked for once more, and so is the last claim, which may bring something. */
+  /** Gives back what is left, including what the last claim may still bring. */
   #abandon(): Promise<unknown>[] {
     const left = [...this.#running].map((running) => {
       running.isAbandoned = true
@@ -344,16 +351,16 @@ export class Worker<Payload> {
     return this.#queue.release(id, { token, reason: 'its worker stopped' })
   }
 
-  /** Renewed no longer: it is given back when its lease ends. Nothing happens where it has ended already. */
+  /** Stops renewing an item, so that it comes back when its lease ends. Does nothing if it has already ended. */
   #letLapse({ id, token }: QueueItem<Payload>): void {
     this.#session.keeper.lose({ kind: 'item', id, token }, 'its worker could not finish it')
     this.#session.ended('item', id, token, {})
   }
 
   /**
-   * All idle workers of a queue are rung for the same item. One that gets what it asks for looks at once. One that came too
-   * late looks a little later from then on, each at a random time, so that of forty workers one looks first, takes the item,
-   * and the others are spared most looks and nearly all claims.
+   * Every idle worker of a queue is notified of the same item. A worker that gets what it asks for looks at once. One
+   * that came too late delays its next looks by a little, each at a random time. Of forty workers, one then looks first
+   * and takes the item, and the others are spared most looks and nearly all claims.
    */
   #heard(): void {
     const now = this.#environment.monotonic()
@@ -364,7 +371,7 @@ export class Worker<Payload> {
       this.#ring()
       return
     }
-    // Not listening meanwhile: to hear a hundred rings a second costs forty processes a whole core.
+    // Do not listen in the meantime: receiving a hundred notifications a second costs forty processes a whole core.
     this.#unwake()
     this.#cancelDelay = this.#environment.timer(delayMs, () => {
       this.#listen()
@@ -377,8 +384,9 @@ export class Worker<Payload> {
   }
 
   /**
-   * While others stand in line to write, one of them most likely takes what was seen. Forty idle workers that joined the line
-   * for one item would make everybody wait for forty turns. Left alone for long, it is asked for all the same.
+   * While others wait in line to write, one of them will most likely take the item we saw. If forty idle workers joined
+   * the line for one item, everybody would wait for forty write transactions. An item that is left for too long is
+   * claimed anyway.
    */
   #leavesItToOthers(idle: Idleness): boolean {
     const now = this.#environment.monotonic()
@@ -396,24 +404,24 @@ export class Worker<Payload> {
     this.#fill()
   }
 
-  /** Work is being added by this process: an idle worker claims behind it, in the same transaction. */
+  /** This process is adding work: an idle worker claims right behind it, in the same transaction. */
   #expect(): void {
     if (this.#idle === null || this.#claiming !== null) return
     this.#isExpecting = true
     this.#claimSoon()
   }
 
-  /** Starts what is at hand, then asks for more. */
+  /** Starts prefetched items, then asks for more. */
   #fill(): void {
     while (!this.#stopped && this.#running.size < this.#concurrency && this.#ahead.length > 0) {
       const claimed = this.#ahead.shift() as Claimed<Payload>
-      // Lost while it waited for its turn: it is another's now.
+      // Skip an item whose lease was lost while it waited: somebody else may have it.
       if (claimed.lease.isHeld) this.#start(claimed)
     }
     this.#claimSoon()
   }
 
-  /** Once everything that ends in this turn has ended: one claim for all free handlers, in their transaction. */
+  /** Runs after everything that ends in this tick: one claim for all free handlers, in the same transaction. */
   #claimSoon(): void {
     if (this.#claimsSoon) return
     this.#claimsSoon = true
@@ -472,7 +480,7 @@ export class Worker<Payload> {
       return this.#untilNext(claimed)
     } catch (error) {
       if (this.#session.isClosed) this.#stopped = true
-      // Asked anew: there may have been no queue when it was asked first.
+      // Ask again next time: the queue may not have existed yet.
       this.#takesLock = null
       this.#warn(error)
       this.#failures++
@@ -481,8 +489,8 @@ export class Worker<Payload> {
   }
 
   /**
-   * All idle workers of a queue are rung for each item, and one gets it: they read first, or each ring would cost one write
-   * transaction per worker. How long it may stay idle after all, 0 when it should claim.
+   * Every idle worker of a queue is notified of each item, but only one gets it. So they read first: otherwise each
+   * notification would cost one write transaction per worker. Returns how long to stay idle, ms; 0 = claim now.
    */
   async #stillQuietMs(): Promise<number> {
     const idle = this.#idle
@@ -490,7 +498,7 @@ export class Worker<Payload> {
     if (idle === null || this.#isExpecting || this.#takesLock || now - idle.claimedAt >= claimEveryMs)
       return 0
     const look = await this.#session.call('queue.look', { queue: this.#queue.name, lapses: true })
-    // Once for each lapse: what stays although its lease is over is asked for no more often than anything else.
+    // Once per lapse: an item that stays put after its lease has ended is not claimed more often than any other.
     const lapsedForMs = -(look.lapseInMs ?? 0)
     const hasLapsed = lapsedForMs > 0 && this.#environment.monotonic() - lapsedForMs >= idle.claimedAt
     if (hasLapsed || (look.ready && !this.#leavesItToOthers(idle))) return 0
@@ -508,7 +516,7 @@ export class Worker<Payload> {
   }
 
   async #claimUnderLock(): Promise<Claimed<Payload>[] | { outcome: string; nextDueAt?: number | null }> {
-    // Asked before the last item is finished, the store would answer with that item once more.
+    // Asked before the last item is finished, the store would return that item again.
     if (this.#finishing.size > 0) return { outcome: 'unfinished' }
     if (!this.#session.useLock(this.#queue.name, this.#lockUse)) {
       this.#hasLock = false
@@ -520,13 +528,13 @@ export class Worker<Payload> {
         this.#hasLock = true
         return [{ item: answer.item, lease: answer.lease as Lease }]
       }
-      // Nobody sits on the lock without an item: others may want it, and a pause may last. Noted when it is given back, so
-      // that a failure is made good after the next look.
+      // Do not sit on the lock without an item: others may want it, and a pause may last. `#hasLock` is cleared only
+      // after the release, so a failed release is repeated after the next look.
       if (this.#hasLock && answer.outcome !== 'held') await this.#queue.releaseProcessingLock()
       this.#hasLock = false
       return answer
     } finally {
-      // Nobody is woken: others would find no more than this one did, and would wake each other for ever.
+      // Wakes nobody: others would find no more than this worker did, and would wake each other for ever.
       if (!this.#hasLock) this.#session.leaveLock(this.#queue.name, this.#lockUse)
     }
   }
@@ -542,12 +550,12 @@ export class Worker<Payload> {
   #untilNext({ nextDueAt, lapseInMs }: { nextDueAt?: number | null; lapseInMs?: number | null }): number {
     const pollMs = this.#pollMs() * (0.75 + 0.5 * this.#environment.random())
     const dueMs = nextDueAt == null ? pollMs : Math.max(1, nextDueAt - this.#environment.now() + 1)
-    // Expired means later than its end. What lapsed and stays is no reason to hurry.
+    // A lease has expired only after its end, hence + 1. One that lapsed and stays is no reason to hurry.
     const isLapsing = lapseInMs != null && lapseInMs >= 0
     return Math.min(pollMs, dueMs, isLapsing ? Math.max(lookAtLeastMs, lapseInMs + 1) : pollMs)
   }
 
-  /** As long again as it has been idle: a queue that is quiet now will mostly stay so, and rings are heard. */
+  /** Waits as long again as it has been idle: a quiet queue usually stays quiet, and notifications arrive. */
   #pollMs(): number {
     const { pollEveryMs } = this.#options
     if (!this.#mayRest || this.#idle === null || !this.#session.engine.hearsRings) return pollEveryMs
@@ -557,7 +565,7 @@ export class Worker<Payload> {
 
   #start(claimed: Claimed<Payload>): void {
     const running: Running<Payload> = { claimed, stop: null, isAbandoned: false, done: Promise.resolve() }
-    // Noted before it begins: a handler may throw before it first waits.
+    // Added before it starts: a handler may throw before it first awaits.
     this.#running.add(running)
     running.done = this.#run(running)
   }
@@ -568,7 +576,7 @@ export class Worker<Payload> {
       const finish = await this.#handle(running)
       if (!running.isAbandoned) void this.#finish(running.claimed, finish)
     } catch (error) {
-      // A fault of our own. Nobody works on the item any more, so nobody may renew it.
+      // A bug of ours. Nobody works on the item any more, so it must not be renewed.
       this.#warn(error, item.id)
       this.#letLapse(item)
     } finally {
@@ -578,11 +586,11 @@ export class Worker<Payload> {
     }
   }
 
-  /** Runs the handler; answers with how the item is then to end. */
+  /** Runs the handler and returns how the item should end. */
   async #handle(running: Running<Payload>): Promise<Ending> {
     const { item, lease } = running.claimed
     const context: WorkContext = {
-      // Made when asked for: most handlers of short items never look at it.
+      // Created on first access: most handlers of short items never look at it.
       get signal() {
         running.stop ??= new AbortController()
         if (running.isAbandoned) running.stop.abort(stopping())
@@ -600,10 +608,10 @@ export class Worker<Payload> {
       const result = await handler(item, context)
       return { send: () => this.#complete(item, result) }
     } catch (error) {
-      // It needed the store that this very process is closing: no fault of the item.
+      // The handler needed the store that this process is closing. That is not the item's fault.
       if (this.#session.isClosed && isClosedError(error)) return { send: () => this.#release(item) }
       const failure = failureOf(error)
-      // What is given back or lost already has not failed: such a handler mostly throws because it was told to stop.
+      // An item that was given back or lost has not failed: its handler usually throws because it was told to stop.
       const level = running.isAbandoned || !lease.isHeld ? 'info' : 'warn'
       this.#session.logger[level]?.(failureFacts(item, failure), 'item.failed')
       const says = { token: item.token, ...this.#backoff, ...retryableOf(error) }
@@ -611,7 +619,7 @@ export class Worker<Payload> {
     }
   }
 
-  /** The work is done, whatever its handler happened to return: a result that cannot be kept is told of and left out. */
+  /** The work is done, whatever the handler returned. A result that cannot be stored is logged and dropped. */
   async #complete({ id, token }: QueueItem<Payload>, result: unknown): Promise<void> {
     if (result !== undefined) {
       try {
@@ -626,7 +634,7 @@ export class Worker<Payload> {
     await this.#queue.complete(id, { token })
   }
 
-  /** Not waited for here: the next claim is asked in the same turn and shares the transaction. */
+  /** Not awaited by the caller: the next claim is requested in the same tick and shares the transaction. */
   #finish(claimed: Claimed<Payload>, ending: Ending): Promise<unknown> {
     const finishing = this.#untilAnswered(claimed, ending).finally(() => {
       this.#finishing.delete(finishing)
@@ -640,12 +648,13 @@ export class Worker<Payload> {
   }
 
   /**
-   * Until the store has answered or the lease is gone: an item must not stay held with nobody at work on it. What a
-   * workflow lets neither be completed nor fail lapses.
+   * Continues until the store has answered or the lease is gone: an item must not stay held while nobody works on it.
+   * If the workflow allows it neither to complete nor to fail, it is left to lapse.
    */
   async #untilAnswered(claimed: Claimed<Payload>, first: Ending): Promise<void> {
     const { item, lease } = claimed
-    // The handler may have asked for that itself, as merge handlers do. Only if it was refused there is something to do.
+    // The handler may have requested the end itself, as merge handlers do. Then there is only something to do if that
+    // was refused.
     const asked = this.#endingOf(lease)
     if (asked !== null) await asked
     let ending = first
@@ -656,7 +665,7 @@ export class Worker<Payload> {
       } catch (error) {
         this.#warn(error, item.id)
         await this.#endingOf(lease)
-        // Cannot be completed where it stands (a merge handler that returned early): then it has failed.
+        // The item cannot be completed in its state (a merge handler that returned early), so it has failed.
         const isRefusal =
           isHoldfastError(error) && (error.code === 'ILLEGAL_MOVE' || error.code === 'INVALID')
         if (!isRefusal || !lease.isHeld || ending !== first) continue
@@ -669,7 +678,7 @@ export class Worker<Payload> {
     if (!this.#tellEnd(claimed, ending.error)) this.#letLapse(item)
   }
 
-  /** Tells what the store answered, whether the worker asked for it or its handler did; false where there is no answer. */
+  /** Tells listeners what the store answered, no matter who asked (worker or handler). False without an answer. */
   #tellEnd({ item, lease }: Claimed<Payload>, error: unknown): boolean {
     const answer = answerThatEnded(lease) as ItemView | boolean | null
     if (answer === null) return false
@@ -685,7 +694,7 @@ export class Worker<Payload> {
     return true
   }
 
-  /** Resolves when what was asked for this lease is answered; null when nothing was. */
+  /** Resolves when all requests to end this lease are answered; null when there are none. */
   #endingOf({ kind, id, token }: Lease): Promise<unknown> | null {
     return this.#session.endings.settled(
       (lease) => lease.kind === kind && lease.id === id && lease.token === token,
@@ -717,14 +726,14 @@ function errorWaitMs(attempt: number): number {
   return Math.min(retryAfterErrorMs.max, retryAfterErrorMs.base * 2 ** attempt)
 }
 
-/** An error may say of itself that trying again is pointless. */
+/** An error may say that retrying is pointless. */
 function retryableOf(error: unknown): { retryable?: boolean } {
   if (isHoldfastError(error)) return {}
   const retryable = retryableIn(error)
   return retryable === undefined ? {} : { retryable }
 }
 
-/** A misspelt name would never be told anything. */
+/** A listener under a misspelt name would never be called. */
 function assertListener(name: unknown, listener: unknown): void {
   if (!(workerEventNames as readonly unknown[]).includes(name)) {
     throw new HoldfastError('INVALID', {

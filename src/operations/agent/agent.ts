@@ -1,4 +1,7 @@
-/** Agents: register a process, beat, list. An agent with a registered process has bound leases without opening a store. */
+/**
+ * Agents: register a process, beat, list. With a registered process, an agent gets bound leases without opening a
+ * store.
+ */
 import * as z from 'zod'
 import { suspectAgents } from '../../domain/crash-pattern.ts'
 import { isSameProcess, startInstance } from '../../domain/instance.ts'

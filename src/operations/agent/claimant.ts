@@ -6,9 +6,9 @@ import { endedError } from '../../errors.ts'
 
 export const claimant = ({ agent, instance }: Caller) => ({ select: 'claimant', agent, instance }) as const
 
-/** Refused where that process has ended: what it was granted would be lost at once. */
+/** Refuses if that process has ended: anything granted to it would be lost at once. */
 export function holderWith({ agent, host, isForAnother }: Caller, { instance, hasEnded }: Claimant): Holder {
   if (hasEnded) throw endedError(instance)
-  // Whoever claims for another does not know where that one works.
+  // A caller that claims for another agent does not know which host that agent works on.
   return { agent, instance, holderHost: isForAnother ? null : (host ?? null) }
 }

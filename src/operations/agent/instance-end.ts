@@ -1,4 +1,4 @@
-/** A process leaves the fleet in good order: what it still holds goes back, a piece at a time, and then it has ended. */
+/** A clean exit from the fleet: the process gives back what it still holds, one batch at a time, and then ends. */
 import * as z from 'zod'
 import { type Delivery, giveBackDelivery } from '../../domain/delivery.ts'
 import { endInstance, type Instance } from '../../domain/instance.ts'
@@ -12,7 +12,7 @@ import { pausedRuns, runNeeds } from '../lock/run.ts'
 import { ask, operation } from '../operation.ts'
 import { rulesFor } from '../recovery/reclaim.ts'
 
-/** Rows one transaction gives back. */
+/** Rows that one transaction gives back. */
 const maxReleased = 100
 
 interface Holdings {
@@ -31,11 +31,11 @@ export const end = operation({
   output: () =>
     z.object({
       released: z.number(),
-      /** There may be more to give back: ask again, and it ends with the last piece. */
+      /** There may be more to give back. Call again; the instance ends with the last batch. */
       more: z.boolean(),
     }),
   needs({ id }) {
-    // Waits for what others are at work on: passed over, it would stay held until its lease lapses.
+    // Waits for rows that others are working on: if skipped, they would stay held until their leases lapse.
     const all = { instances: [id], limit: maxReleased, waits: true } as const
     return {
       found: { select: 'instances', ids: [id] } as const,
@@ -56,7 +56,7 @@ export const end = operation({
     return ask(needs, ({ queues, runs }) => {
       const changes = givenBack(held, queues, reason, context)
       const released = changes.length
-      // Where nothing could be given back, asking again would not help either.
+      // If nothing could be given back, calling again would not help either.
       const more = released > 0 && !isAll(held, rows)
       const ended = more || instance === undefined ? [] : endings(instance, reason, context)
       return {
@@ -67,13 +67,13 @@ export const end = operation({
   },
 })
 
-/** Whether a piece is everything there was, and all of it was seen. */
+/** Whether the batch is everything there was, and all of it was loaded. */
 function isAll(piece: Holdings, rows: Holdings): boolean {
   const kinds = ['items', 'locks', 'waiters', 'deliveries'] as const
   return kinds.every((kind) => piece[kind].length === rows[kind].length && rows[kind].length < maxReleased)
 }
 
-/** Its own only: a claim that somebody else made in its name is lost with the instance, and not given back by it. */
+/** Only its own: a claim that another agent bound to this instance is lost with it, not given back by it. */
 function firstPiece(rows: Holdings, agent: string): Holdings {
   let left = maxReleased
   const take = <Row extends { readonly agent: string | null }>(all: readonly Row[]): Row[] => {
@@ -100,7 +100,7 @@ function givenBack(
   return [
     ...held.items.flatMap((before): Change[] => {
       const { workflow } = rulesFor(before, queues)
-      // Recovery sets aside what stands where its workflow knows no holder.
+      // Left to recovery, which quarantines an item whose state is not a held state of its workflow.
       if (!workflow || !knownState(workflow, before.state)?.held) return []
       const after = releaseItem(before, workflow, context)
       return [{ table: 'item', before, after, event: { kind: 'item.released', agent, detail } }]

@@ -1,4 +1,4 @@
-/** Processes of the fleet: start, beat, end, list. The runtime's own. */
+/** Processes of the fleet: start, beat, end, list. Used by the runtime only. */
 import * as z from 'zod'
 import {
   endableInstances,
@@ -95,14 +95,14 @@ export const join = operation({
   decide({ running: { rows } }, input, context) {
     const known = rows.find((each) => each.agent === context.agent && isSameProcess(each, input))
     if (known) return { changes: [], result: known }
-    // It does not beat: nobody may take its silence for an end.
+    // It sends no heartbeat, so nobody may take its silence for its end.
     const named = { agent: context.agent, registeredBy: null, seenAt: null }
     const after = startInstance({ id: context.ids[0] as string, ...input }, named, context.wall)
     const event = { kind: 'instance.started', agent: context.agent } as const
     return { changes: [{ table: 'instance', before: null, after, event }], result: after }
   },
 })
-/** Joining twice is joining once; ids are never used by two. */
+/** Joining twice is the same as joining once. Two processes never share an id. */
 function requireSame(known: Instance, process: ProcessIdentity): Instance {
   if (known.endedAt === null && isSameProcess(known, process)) return known
   throw new HoldfastError('DUPLICATE', {

@@ -1,4 +1,4 @@
-/** The audit, in order: what changed, when, by whom, under which token. */
+/** The audit log, in order: what changed, when, by whom, under which token. */
 
 import { createHash } from 'node:crypto'
 import * as z from 'zod'
@@ -33,16 +33,16 @@ const eventView = lazily(() =>
     detail: z.record(z.string(), z.unknown()).nullable(),
   }),
 )
-/** One record of the audit. */
+/** One record of the audit log. */
 export type EventView = OutputOf<typeof eventView>
 
-/** Events in order, and the number to go on from: as `since`, or with `newest` as `before`. Null: there are no more. */
+/** Events in order, and the number to continue from: as `since`, or with `newest` as `before`. Null: no more events. */
 export interface EventPage {
   readonly events: EventView[]
   readonly next: number | null
 }
 
-/** Events that one read looks through for those of one kind of thing: some milliseconds. */
+/** Events that one read searches for those of one kind of thing: a few milliseconds. */
 const maxWalked = 10_000
 
 export const list = operation({
@@ -85,7 +85,7 @@ export const list = operation({
             window: maxWalked,
           } as const)
         : null,
-      // Read after the events: what is removed in between is noticed.
+      // Read after the events, so that a removal in between is noticed.
       checkpoint: { select: 'checkpoint' } as const,
     }
   },
@@ -99,7 +99,7 @@ export const list = operation({
   },
 })
 
-/** Ids are unique among things of one kind only. */
+/** Ids are unique only among things of one kind. */
 function idAlone(id: string): InvalidError {
   return new InvalidError({
     what: `id "${id}" is given without the kind of thing it belongs to`,
@@ -107,7 +107,7 @@ function idAlone(id: string): InvalidError {
   })
 }
 
-/** Whoever has seen some events must not go on behind a gap without knowing. */
+/** A reader that has seen some events must not continue after a gap without knowing it. */
 function removedEvents(since: number, checkpoint: number): NotFoundError {
   return new NotFoundError({
     what: `the events after ${since} are no longer kept: those up to ${checkpoint} were removed`,
@@ -118,7 +118,7 @@ function removedEvents(since: number, checkpoint: number): NotFoundError {
 
 type ImageKey = Pick<ImageRow, 'subject' | 'id'>
 
-/** Events one transaction seals: keeps it under 20 ms. */
+/** Events that one transaction seals: keeps it under 20 ms. */
 const maxSealed = 200
 
 export const seal = operation({
@@ -135,7 +135,7 @@ export const seal = operation({
     }),
   output: () => z.object({ removed: z.number(), through: z.number(), more: z.boolean() }),
   needs: () => ({
-    // One more than is taken: the newest event always stays, so that the sequence goes on from it.
+    // One more than is sealed: the newest event always stays, so that the sequence continues from it.
     events: {
       select: 'events',
       since: 0,

@@ -23,7 +23,7 @@ export function isWanted(event: EventView, { subject, id, kinds, queue }: EventF
   return queue === undefined || event.queue === queue || (event.subject === 'queue' && event.id === queue)
 }
 
-/** A misspelt filter would wait for ever for what never comes. */
+/** A misspelt filter would wait forever for events that never come. */
 export function assertFilter({ subject, id, kinds, queue }: EventFilter): void {
   if (id !== undefined && subject === undefined) {
     throw new InvalidError({

@@ -1,4 +1,4 @@
-/** What is wrong with the store and its fleet: the facts of whoever looks, judged together with the rows. */
+/** Finds what is wrong with the store and its fleet, from the caller's facts and the rows together. */
 import * as z from 'zod'
 import { lossOf, lossSubject } from '../../domain/commit-loss.ts'
 import { examine, isUnhealthy, longTransactionMs, maxVainWaits } from '../../domain/doctor.ts'
@@ -16,7 +16,7 @@ const maxTransactions = 5
 /** Every process reports what it lost. */
 const maxLosses = 100
 const maxNamespaces = 1000
-/** So far a look at what waits goes: it must not hold the store up. */
+/** How far the search for vain waits goes: it must not hold up the store. */
 const waitsWindow = 10_000
 const maxStranded = 5
 const size = lazily(() => z.number().min(0).nullable())
@@ -140,7 +140,7 @@ export const doctor = operation({
   },
 })
 
-/** Ready tasks that nobody will be handed: their machine has no running process. */
+/** Ready tasks that nobody will be given, because their machine has no running process. */
 function strandedNeeds(processes: Processes) {
   return {
     stranded: {

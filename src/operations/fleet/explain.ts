@@ -1,4 +1,4 @@
-/** Finding what a word means, and explaining why it is as it is. */
+/** Finding what a word refers to, and explaining why that thing is in its current state. */
 import * as z from 'zod'
 import { suspectAgents } from '../../domain/crash-pattern.ts'
 import type { StoredEvent } from '../../domain/event.ts'
@@ -47,10 +47,10 @@ const foundView = lazily(() =>
 )
 type Found = OutputOf<typeof foundView>
 
-/** Queues in which a key may mean an item. */
+/** Queues in which a key may name an item. */
 const maxKeyed = 1000
 const messagePattern = /^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/
-/** Fewer characters are the beginning of nearly everything. */
+/** A shorter prefix matches nearly everything. */
 const prefixMin = 4
 const maxHistory = 10
 
@@ -80,7 +80,7 @@ export const find = operation({
     const isQueue = rows.queue !== null
     const isRunning = rows.running.some(({ agent }) => agent === ref)
     const isKnown = isQueue || isRunning || rows.item !== null || rows.lock.length + rows.runs.length > 0
-    // Everything held is much to look through: only for a word that means nothing else.
+    // Searching everything held is expensive, so do it only for a word that means nothing else.
     const held = isKnown
       ? nobody
       : { items: heldNeeds.items, locks: heldNeeds.locks, losses: crashNeeds.losses }
@@ -141,7 +141,7 @@ const explanationView = lazily(() =>
     ),
   }),
 )
-/** Why something is as it is. */
+/** Why something is in its current state. */
 export type FleetExplanation = OutputOf<typeof explanationView>
 
 const input = lazily(() =>
@@ -280,7 +280,7 @@ function hostOf(item: Item, { processes }: Asked): ItemFacts['host'] {
   return name === null ? null : { name, isRunning: runningHosts(processes).has(name) }
 }
 
-/** Of a queue's processing lock, soonest expiry first. */
+/** Live holders of a queue's processing lock, soonest expiry first. */
 function liveHolders(locks: readonly Lock[], { processes, context }: Asked): Holding[] {
   return locks
     .map((lock) => describeHolding(lock, processes, context.now))
@@ -292,7 +292,7 @@ function lockStep({ locks, waiting }: LockLine, of: Asked): Step<FleetExplanatio
   const ids = locks.flatMap(({ instance }) => instance ?? [])
   const needs = {
     instances: { select: 'instances', ids } as const,
-    // Slots of one name are told apart by number; the first tells the most.
+    // Each slot of a lock has its own number and history. The first says the most.
     history: historyOf('lock', lockRef(locks[0] ?? { name: of.id, slot: 0 })),
   }
   return ask(needs, ({ instances, history }) => {

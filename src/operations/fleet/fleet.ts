@@ -19,21 +19,21 @@ import { ask, type OutputOf, operation } from '../operation.ts'
 import { progressView, viewProgress } from '../run/view.ts'
 import { knownWorkflow } from '../subject.ts'
 
-/** So many are shown of what is held. */
+/** How many held things are shown. */
 const maxShown = 20
 const maxHeld = 10_000
-/** Queues that are looked at: those most worth a look. */
+/** How many queues are looked at: those most worth a look. */
 const maxQueues = 100
-/** Counts stop here. */
+/** Counting stops here. */
 const maxCount = 10_000
-/** Processes that send look at least every 10 s. */
+/** Processes that send messages check at least every 10 s. */
 const unsentMs = 60_000
-/** Adapters that are named. */
+/** How many adapters are named. */
 const maxUnsent = 5
-/** Dead letters are counted up to here. */
+/** Dead letters are counted up to this number. */
 const maxLetters = 100
 
-/** What the caller's machine can say of processes; the store itself sees none. */
+/** What the caller's machine knows about processes; the store itself cannot see any. */
 export const judged = lazily(() =>
   z
     .array(
@@ -64,7 +64,7 @@ export const holdingView = lazily(() =>
   }),
 )
 
-/** Counted up to 10,000: a look costs the same however much there is. `queue.stats` counts everything. */
+/** Counted up to 10,000, so that the cost stays the same however much there is. `queue.stats` counts everything. */
 export const boundedCount = lazily(() =>
   z.object({ count: z.number(), more: z.boolean().describe('There are more; counting stopped.') }),
 )
@@ -102,7 +102,7 @@ const statusView = lazily(() =>
           waiting: boundedCount(),
           quarantined: boundedCount(),
           closed: boundedCount(),
-          /** Of the closed ones that were counted, the newest. */
+          /** How the closed items that were counted ended; the newest are counted. */
           succeeded: boundedCount(),
           failed: boundedCount(),
           cancelled: boundedCount(),
@@ -134,7 +134,7 @@ const statusView = lazily(() =>
     runs: z.array(progressView()),
     messages: z.object({ pending: z.number(), dead: z.number() }),
     recovery: z.object({
-      /** What one would free now. */
+      /** What a recovery run would free now. */
       due: z.number(),
       lastRunAt: z.number().nullable(),
       lastSweptAt: z.number().nullable(),
@@ -179,7 +179,7 @@ export function readyCountsOf(queues: readonly DefinedQueue[]) {
   return { ready: { select: 'readyCounts', queues: namesOf(queues), limit: maxCount } as const }
 }
 
-/** How many of each queue are held, as far as they were loaded. */
+/** How many items of each queue are held, as far as they were loaded. */
 export function countHeld(items: HeldRows['items']): (queue: string) => BoundedCount {
   const counts = new Map<string, number>()
   for (const { item } of items) counts.set(item.queue, (counts.get(item.queue) ?? 0) + 1)
@@ -226,7 +226,7 @@ export const status = operation({
   },
 })
 
-/** What lapsed, and what the dead hold although it has not. */
+/** Lapsed leases, plus those that dead holders have and that have not lapsed yet. */
 function dueNow(lapsed: Lapsed, held: readonly HeldView[]): number {
   const orphans = held.filter(({ holder }) => isLost(holder) && !isOver(holder)).length
   return lapsed.items + lapsed.locks + lapsed.deliveries + orphans
@@ -254,7 +254,7 @@ type HeldRows = {
   readonly deliveries: readonly Delivery[]
 }
 
-/** Everything that is held, soonest expiry first. */
+/** Everything held, soonest expiry first. */
 export function heldThings(
   rows: HeldRows,
   processes: { readonly instances: readonly Instance[]; readonly judged: readonly Judged[] },
@@ -290,7 +290,7 @@ export function heldThings(
   return things.sort((left, right) => left.holder.remainingMs - right.holder.remainingMs)
 }
 
-/** Key or id; a task by its title too. */
+/** Key or id; for a task, also its title. */
 export function titleOf(item: Item): string {
   if (item.queue !== taskQueue) return item.key ?? item.id
   const { title } = readWords({ ...item, payload: null })
@@ -343,7 +343,7 @@ function endings(
   return total
 }
 
-/** How each queue fares of late. */
+/** How each queue has fared lately. */
 function lateEndings(queues: readonly DefinedQueue[], glances: readonly QueueGlance[]): QueueEndings[] {
   const byName = new Map(queues.map((defined) => [defined.queue.name, defined]))
   return glances.flatMap(({ queue, newestClosed }) => {
@@ -359,7 +359,7 @@ function lateEndings(queues: readonly DefinedQueue[], glances: readonly QueueGla
 
 type CrashRows = Parameters<typeof suspectAgents>[0]
 
-/** Everybody who has a process here, holds something, or lost something in the last hour. */
+/** Every agent that has a process here, holds something, or lost something in the last hour. */
 function agentRows(
   rows: {
     readonly running: readonly Instance[]
@@ -410,7 +410,7 @@ interface AlertRows {
 
 export function alertsFor({ held, queues, glances, swept, rows, context }: AlertRows): Alert[] {
   const over = held.filter(({ holder }) => isOver(holder))
-  // Only what somebody used to renew: a claim for a foreign process runs out by itself.
+  // Only leases that were renewed at least once: a claim for somebody else's process simply runs out.
   const late = held.filter(
     ({ holder }) =>
       holder.kind === 'bound' &&

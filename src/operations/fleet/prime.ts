@@ -1,4 +1,4 @@
-/** One page for an agent that starts: who it is, what it holds, what it was sent, what comes next. */
+/** One page for an agent that is starting: who it is, what it holds, what it was sent, what comes next. */
 import * as z from 'zod'
 import type { BoundedCount } from '../../domain/count.ts'
 import { compareInLine } from '../../domain/item.ts'
@@ -32,9 +32,9 @@ const lettersShown = 10
 const primeView = lazily(() =>
   z.object({
     agent: z.string(),
-    /** The process registered for it. */
+    /** The process registered for the agent. */
     process: z.object({ pid: z.number(), hostName: z.string() }).nullable(),
-    /** What a process renews needs no renewal by hand. */
+    /** `isRenewed`: a process renews it, so it needs no renewal by hand. */
     holds: z.array(heldView().extend({ isRenewed: z.boolean() })),
     unread: z.array(letterView()),
     /** Tasks that could be claimed now, best first. */
@@ -144,7 +144,7 @@ function primeQueues(
     .sort((left, right) => (left.name < right.name ? -1 : 1))
 }
 
-/** Ids of what is held by a process that beats: it renews. A process that somebody named for a claim does not. */
+/** Ids of what is held by processes with a heartbeat, which renew. A process merely named in a claim does not. */
 function renewedThings({ items, locks, deliveries, running }: Loaded<typeof heldNeeds>): ReadonlySet<string> {
   const renewing = new Set(running.filter(({ seenAt }) => seenAt !== null).map(({ id }) => id))
   const things = [

@@ -1,4 +1,4 @@
-/** Leases a process knows it has, by id and token: renewing them, and how they ended. */
+/** Leases that a process knows it has, by id and token: renewing them, and finding out how they ended. */
 import * as z from 'zod'
 import { eventKinds } from '../../domain/event.ts'
 import { endByHolder } from '../../domain/grant-end.ts'
@@ -24,10 +24,10 @@ export type LeaseRef = OutputOf<typeof lease>
 
 const input = lazily(() => z.strictObject({ leases: z.array(lease()).max(maxRenewals) }))
 
-/** The length its holder counts on: somebody may have renewed the lease by hand for another one. */
+/** The length its holder counts on: somebody may have renewed the lease by hand with another length. */
 const renewal = lazily(() => lease().extend({ leaseMs: fields.leaseMs }))
 
-/** A lock's slot as one word. */
+/** A lock's name and slot as one string. */
 export function lockRef(lock: { name: string; slot: number }): string {
   return `${lock.name}#${lock.slot}`
 }
@@ -94,7 +94,7 @@ export const check = operation({
   }),
 })
 
-/** More than happens to one thing in the second after which a process learns that it holds it no longer. */
+/** More events than one thing gets in the second it takes a process to learn that it no longer holds it. */
 const endingWindow = 100
 
 export const ending = operation({
@@ -123,7 +123,7 @@ export const ending = operation({
   },
 })
 
-/** Those that ended, or were granted anew. */
+/** Leases that have ended or were granted again. */
 export function lostLeases(
   { items, locks }: { items: readonly Item[]; locks: readonly Lock[] },
   leases: readonly LeaseRef[],

@@ -1,7 +1,7 @@
 /**
- * Warning holders in time: an event they can hear of, once for each grant. Bound leases come here only when nobody
- * renewed them. Who is to be warned is looked up in a read, which holds nobody up; only that is written, each row
- * looked at again.
+ * Warning holders in time, with an event they can listen for, once per grant. Bound leases show up here only if nobody
+ * renewed them. A read, which blocks nobody, finds the leases to warn about. The write covers only those, and checks
+ * each row again.
  */
 import * as z from 'zod'
 import { type LeaseColumns, leaseStatus } from '../../domain/lease.ts'
@@ -11,9 +11,9 @@ import * as fields from '../fields.ts'
 import { type OutputOf, operation } from '../operation.ts'
 import { lockRef } from './lease.ts'
 
-/** Leases of a kind one look finds. */
+/** Leases of each kind that one read finds. */
 export const maxNear = 1000
-/** Leases one transaction tells of: keeps it under 20 ms. */
+/** Leases that one transaction warns about: keeps it under 20 ms. */
 export const maxWarnings = 100
 
 const leaseRef = lazily(() =>
@@ -54,7 +54,7 @@ export const warnNear = operation({
   },
 })
 
-/** Null: all of them. */
+/** Null means all leases. */
 function nearNeeds(leases: readonly NearLease[] | null) {
   const of = (wanted: NearLease['kind']) =>
     leases === null ? null : leases.filter(({ kind }) => kind === wanted).map(({ id }) => id)

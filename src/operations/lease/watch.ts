@@ -1,4 +1,4 @@
-/** Looking at what is held: stale, near its end, orphaned, suspect. */
+/** Reports on what is held: stale, near expiry, orphaned, suspect. */
 import * as z from 'zod'
 import { crashPatterns, patternWindowMs, suspectAgents } from '../../domain/crash-pattern.ts'
 import type { StoredEvent } from '../../domain/event.ts'
@@ -14,14 +14,14 @@ import { requireItem } from '../subject.ts'
 import { ref } from '../task/view.ts'
 import { lockRef } from './lease.ts'
 
-/** A report holds nobody up, so it may look at this many; more than that is a matter for metrics. */
+/** A report blocks nobody, so it may look at this many. Beyond that, use metrics. */
 const maxWatched = 10_000
 const maxLosses = 10_000
-/** Events looked at for how the last grants of each agent ended. */
+/** Events searched to find how each agent's last grants ended. */
 const eventWindow = 10_000
-/** Processes of which one call may say that they are dead or alive. */
+/** Processes that one call may report as dead or alive. */
 export const maxJudged = maxDeaths
-/** Running processes that a report looks at. */
+/** Running processes that one report looks at. */
 export const maxRunning = 500
 
 const deaths = lazily(() => z.array(death()).max(maxJudged).default([]).describe('Processes proven dead.'))
@@ -209,7 +209,7 @@ export const getLockStatus = operation({
   },
 })
 
-/** Remarks changed nothing, so they are no sign of life. */
+/** Remarks change nothing, so they are not a sign of life. */
 function unchangedFor(recent: readonly StoredEvent[], wall: number): number | null {
   const changes = recent.filter(({ version }) => version !== null)
   return changes.length === 0 ? null : Math.max(0, wall - Math.max(...changes.map(({ at }) => at)))

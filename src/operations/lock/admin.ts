@@ -1,4 +1,4 @@
-/** An operator's acts on locks: force release, transfer. Each needs a reason and tells the holder. */
+/** What an operator does with locks: force release, transfer. Each needs a reason and tells the holder. */
 import * as z from 'zod'
 import { type Lock, manualLockMs } from '../../domain/lock.ts'
 import { loseLock, transferLock } from '../../domain/lock-line.ts'
@@ -41,7 +41,7 @@ export const forceRelease = operation({
 })
 
 const maxPerAgent = 200
-/** A dry run holds nobody up, so it may look at more. */
+/** A dry run blocks nobody, so it may look at more. */
 const maxDryRun = 10_000
 
 export const forceReleaseAgent = operation({

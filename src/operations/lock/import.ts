@@ -1,4 +1,4 @@
-/** Locks and runs another program left: taken over once, the locks lapsed. */
+/** Imports locks and runs that another program left behind: once each. The locks arrive lapsed. */
 import * as z from 'zod'
 import { arriveLock, arriveRun } from '../../domain/arrival.ts'
 import type { StoredEvent } from '../../domain/event.ts'
@@ -13,9 +13,9 @@ import { ask, type OutputOf, operation, type Step } from '../operation.ts'
 import { count } from '../run/control.ts'
 import { processingPrefix } from './name.ts'
 
-/** Locks, and runs, that one transaction takes over. */
+/** Locks, and also runs, that one transaction imports. */
 export const maxImportedLocks = 100
-/** So far back an earlier import of a lock is looked for: it has no row once it is freed, only its events. */
+/** How many events back to look for an earlier import of a lock: once freed, it has no row, only its events. */
 const maxPast = 500
 
 export const lockEntry = lazily(() =>
@@ -35,7 +35,7 @@ export type LockEntry = z.input<ReturnType<typeof lockEntry>>
 export const runEntry = lazily(() =>
   z.strictObject({
     run: fields.name,
-    /** The lock under which it ran; it goes on under that one's token where the lock arrives with it, for it. */
+    /** The lock it ran under. If that lock is imported with it and held for it, the run continues under its token. */
     lock: fields.name,
     status: z.enum(Object.keys(progressMoves) as (keyof typeof progressMoves)[]),
     total: count().nullable().default(null),
@@ -141,7 +141,7 @@ function arriveLocks(
 
 type Grant = Pick<OutputOf<typeof lockEntry>, 'holder' | 'acquiredAt'>
 
-/** The same grant: another one of the same name is another lock. */
+/** Compares the grant, because another grant of the same name is another lock. */
 function isArrivalOf({ kind, detail }: StoredEvent, entry: Grant): boolean {
   return kind === 'lock.imported' && detail?.holder === entry.holder && detail.acquiredAt === entry.acquiredAt
 }

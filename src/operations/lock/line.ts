@@ -1,4 +1,4 @@
-/** The line for a named lock: looking whose turn it is, keeping places in it, giving one up. */
+/** The line for a named lock: checking whose turn it is, staying in line, leaving it. */
 import * as z from 'zod'
 import { lookAtLine, maxAhead, renewWaiters, type Waiter } from '../../domain/lock-line.ts'
 import type { Change, Context } from '../../engines/engine.ts'
@@ -36,14 +36,14 @@ export const look = operation({
 })
 
 const waiterTicket = lazily(() => z.strictObject({ id: fields.text(300), token: z.int().nonnegative() }))
-/** A place in line: the lock's name and the place's own id as one word, and its ticket. */
+/** A waiter in line: the lock's name and the waiter's id as one string, and its ticket. */
 export type WaiterTicket = OutputOf<typeof waiterTicket>
 
 export function waiterRef(name: string, waiter: string): string {
   return `${name}#${waiter}`
 }
 
-/** Ids have no "#". */
+/** Ids contain no "#", so the last one is the separator. */
 function waiterOf(ref: string): string {
   return ref.slice(ref.lastIndexOf('#') + 1)
 }
@@ -84,7 +84,7 @@ export const leave = operation({
   needs: ({ waiter }) => ({ waiters: { select: 'waitersById', ids: [waiter], waits: true } as const }),
   decide({ waiters }, { name, reason }, context) {
     const own = waiters.find((waiter) => waiter.name === name) ?? null
-    // Whoever comes next may have its turn now.
+    // It may now be the next waiter's turn.
     const isLeft = own !== null
     return { changes: leaving(own, reason ?? 'it gave up', context), result: isLeft }
   },

@@ -59,7 +59,7 @@ const acquireOutcome = lazily(() =>
     z.object({
       outcome: z.literal('acquired'),
       lock: lockView(),
-      /** Whose lapsed lock it was; null when it was free. */
+      /** The previous holder, if its lock had lapsed; null when the lock was free. */
       recoveredFrom: z.object({ holder: z.string().nullable(), token: z.number() }).nullable(),
     }),
     z.object({ outcome: z.literal('held'), ...held() }),
@@ -67,7 +67,7 @@ const acquireOutcome = lazily(() =>
       outcome: z.literal('waiting'),
       ...held(),
       waiter: z.string(),
-      /** The token of the place. */
+      /** Token of the waiter. */
       ticket: z.number(),
     }),
   ]),
@@ -80,7 +80,7 @@ export const acquireLock = operation({
   effect: 'write',
   introduces: 'unbound',
   waits: true,
-  // Also for one that has a place: it may have lost it, and then stands in line anew.
+  // Even for a caller in line: it may have lost its waiter and have to join again.
   freshIds: ({ wait }) => (wait ? 1 : 0),
   grants: 'lock',
   input: acquireInput,
@@ -113,9 +113,10 @@ function turnNeeds({ name, slots = 1, wait, waiter }: OutputOf<typeof acquireInp
   const limit = (caller.quotas ?? defaultQuotas).lockWaits
   const isNew = wait === true && waiter === undefined
   return {
-    // Who stands in line already was counted when it came.
+    // A caller already in line was counted when it joined.
     waits: isNew ? ({ select: 'waitersOfAgent', agent: caller.agent, limit } as const) : null,
-    // As many as may stand in line, as may go before the caller, or as tell whether somebody else waits.
+    // For a newcomer, as many as may stand in line. Otherwise as many as may go before the caller, and at least 2, to
+    // tell whether anybody else is waiting.
     line: {
       select: 'lockLine',
       name,
@@ -127,7 +128,7 @@ function turnNeeds({ name, slots = 1, wait, waiter }: OutputOf<typeof acquireInp
 }
 
 function requestOf(input: OutputOf<typeof acquireInput>, process: Claimant, context: Context): NamedRequest {
-  // Field by field: a spread in a literal of this size costs ten times as much, and this runs for every lock.
+  // Field by field, because a spread in a literal of this size costs ten times as much and this runs for every lock.
   const { agent, instance } = holderWith(context, process)
   return {
     agent,
@@ -148,14 +149,14 @@ function recoveredFrom(taken: Lock | null) {
   return taken === null ? null : { holder: taken.agent, token: taken.token }
 }
 
-/** A row kept only for a delay was nobody's: taking it is no theft. */
+/** A row kept only for a delay has no holder, so taking it is not recorded as stolen. */
 function grantChange(before: Lock | null, after: Lock, context: Context): Change {
   if (before?.delayedSince == null) return lockChange(before, after, context)
   const detail = { previousHolder: before.agent, previousToken: before.token }
   return { table: 'lock', before, after, event: { kind: 'lock.acquired', agent: context.agent, detail } }
 }
 
-/** Somebody else has it, or is next: the caller gets or keeps its place in line, when it wants one. */
+/** Somebody else has the lock or is next. The caller joins the line or stays in it, if it wants to wait. */
 function keepOut(
   turn: Extract<Turn, { outcome: 'held' }>,
   line: LockLine & { readonly waits: number | null },
@@ -193,7 +194,7 @@ function waiterChange(own: Waiter | null, waiter: Waiter, context: Context): Cha
     : []
 }
 
-/** The row stays to keep others out for the delay its holder had asked for. */
+/** The row stays, to keep others out for the delay that its holder had asked for. */
 export function delayedLock(
   before: Lock,
   after: Lock,
@@ -213,7 +214,7 @@ export function delayedLock(
   }
 }
 
-/** The decision, and the runs of the locks that ended with it paused. */
+/** The decision, plus the changes that pause the runs of the locks that ended with it. */
 function pausing<Result>(
   ended: readonly Lock[],
   reason: string,

@@ -1,4 +1,4 @@
-/** What a named lock is called, and how many may hold it. */
+/** Name and slot count of a named lock. */
 import * as z from 'zod'
 import { reservationPrefix } from '../../domain/reservation.ts'
 import { lazily } from '../../lazily.ts'
@@ -7,7 +7,7 @@ import * as fields from '../fields.ts'
 const maxSlots = 1000
 
 export const processingPrefix = 'queue:'
-/** A processing lock belongs to its queue; only reading and an operator's force reach it by name. */
+/** A processing lock belongs to its queue. Only reads and an operator's forced actions reach it by name. */
 const ownName = lazily(() =>
   fields.name.refine((name) => !name.startsWith(processingPrefix), {
     error: 'names beginning with "queue:" are processing locks; use the methods of their queue',

@@ -1,4 +1,4 @@
-/** Who has what: reading locks. A lapsed lease is shown as lapsed before any sweep. */
+/** Reading locks: who has what. A lapsed lease shows as lapsed even before a sweep. */
 import * as z from 'zod'
 import { isExpired } from '../../domain/lease.ts'
 import type { Lock } from '../../domain/lock.ts'
@@ -17,21 +17,21 @@ const lockInfo = lazily(() =>
   z.object({
     name: z.string(),
     isLocked: z.boolean(),
-    /** The run it is held for, or its holder when it is held for none; of a stale lock, those it was held by last. */
+    /** The run it is held for, or its holder if there is none; for a stale lock, the last one. */
     lockedBy: z.string().nullable(),
     lockedByUser: z.string().nullable(),
     lockedAt: z.number().nullable(),
     lockReason: z.string().nullable(),
     holder: z.string().nullable(),
-    /** Its lease has lapsed: nobody holds it, and whoever asks next gets it. The rest tells of its last holder. */
+    /** Its lease has lapsed: nobody holds it, and the next caller gets it. Other fields describe the last holder. */
     stale: z.boolean(),
     expiresAt: z.number().nullable(),
     renewedAt: z.number().nullable(),
     token: z.number().nullable(),
     version: z.number().nullable(),
-    /** How many stand in line. */
+    /** How many are waiting in line. */
     waiting: z.number(),
-    /** Every slot that is taken. */
+    /** Every taken slot. */
     slots: z.array(lockView()),
     progress: progressView().nullable(),
   }),

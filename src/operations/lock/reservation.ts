@@ -20,7 +20,7 @@ import { lockView, viewLock } from '../view.ts'
 import { user } from './lock.ts'
 import { isHeld } from './read.ts'
 
-/** Read before the transaction, where it keeps nobody waiting; what the rules refuse tells more than a schema. */
+/** Parsed before the transaction, where it keeps nobody waiting. The parser's error says more than a schema's would. */
 const pattern = lazily(() => fields.text(maxPathLength).refine((text) => readPattern(text) !== null))
 
 const manualLeaseMs = 300_000
@@ -33,7 +33,7 @@ const reserveOutcome = lazily(() =>
       outcome: z.literal('held'),
       holder: z.string().nullable(),
       expiresAt: z.number().nullable(),
-      /** What is in the way, at most ten. */
+      /** Conflicting locks, at most ten. */
       by: z.array(lockView()),
     }),
   ]),
@@ -102,7 +102,7 @@ export const reserve = operation({
       expiresAt: first?.expiresAt ?? null,
       by: reservation.by.slice(0, maxShown).map((lock) => viewLock(lock, now)),
     } as const
-    // Counted in the audit of what was in the way: how often agents got into each other's.
+    // Recorded in the audit of each conflicting lock, to show how often agents get in each other's way.
     const remarks = reservation.by.slice(0, maxShown).map((lock) => ({
       kind: 'lock.refused' as const,
       agent,

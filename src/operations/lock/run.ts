@@ -1,14 +1,14 @@
-/** The run a lock was held for: when the lock ends, however it ends, progress that still runs is paused. */
+/** The run a lock was held for. When the lock ends, for whatever reason, a run that is still running is paused. */
 import type { Lock } from '../../domain/lock.ts'
 import { type Progress, pauseProgress } from '../../domain/progress.ts'
 import type { Change, Context } from '../../engines/engine.ts'
 
-/** Rows the end of some locks needs; none for locks that were held for no run. */
+/** Rows needed when locks end; none for locks that were held for no run. */
 export const runNeeds = (locks: readonly Pick<Lock, 'run'>[]) => ({
   runs: { select: 'progressOf', runs: locks.flatMap(({ run }) => run ?? []) } as const,
 })
 
-/** Pauses what ran under the grants that ended; a run that has gone on under another grant is left alone. */
+/** Pauses what ran under the grants that ended. A run that has continued under another grant is left alone. */
 export function pausedRuns(
   runs: readonly Progress[],
   ended: readonly Lock[],

@@ -1,9 +1,9 @@
-/** Limits a minute, while several deliveries or escalations are decided at once. */
+/** Per-minute limits while several deliveries or escalations are decided at once. */
 import { type Allowance, type Marks, takeAllowance } from '../../domain/allowance.ts'
 import type { Change } from '../../engines/engine.ts'
 import { allowanceChange } from './thread.ts'
 
-/** Each place is given once; one that lies ahead belongs to whom was put off to it. */
+/** Hands out each time slot once. A slot in the future belongs to whoever was deferred to it. */
 export class Allowances {
   readonly #before: ReadonlyMap<string, Allowance>
   readonly #marks = new Map<string, Marks>()

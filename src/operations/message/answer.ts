@@ -1,4 +1,4 @@
-/** Answers of recipients: acknowledged, refused, at work on it, read. An answer wins over a retry that is under way. */
+/** Answers from recipients: acknowledged, refused, in progress, read. An answer wins over a retry that is under way. */
 import * as z from 'zod'
 import { takeAllowance } from '../../domain/allowance.ts'
 import { acknowledge, askAgain, progress, refuse } from '../../domain/answer.ts'
@@ -32,7 +32,7 @@ const ackResult = lazily(() =>
     retryAfterMs: z.number(),
   }),
 )
-/** What became of an acknowledgement. */
+/** The outcome of an acknowledgement. */
 export type AckAnswer = OutputOf<typeof ackResult>
 
 const ackNeeds = ({ message }: OutputOf<typeof ref>, { agent }: Caller) => ({
@@ -60,7 +60,7 @@ export const receiveAck = operation({
   },
 })
 
-/** Only what counts as an answer uses up the limit: mistakes, and those of others, do not. */
+/** Only a valid answer counts against the limit. Mistakes, and answers by agents that are not recipients, do not. */
 function ack(thread: Thread, { allowance, known }: AckRows, context: Context): Decision<AckAnswer> {
   const { agent, now, wall } = context
   const { outcome, thread: after } = acknowledge(thread, agent, wall)
@@ -85,7 +85,7 @@ function ack(thread: Thread, { allowance, known }: AckRows, context: Context): D
   }
 }
 
-/** Somebody answered for another; the message waits on. */
+/** Somebody answered for another agent. The message keeps waiting. */
 function stranger({ id }: Message, agent: string, act: string) {
   return {
     subject: 'message',
@@ -104,10 +104,10 @@ const answer = lazily(() =>
     message: messageView().nullable(),
   }),
 )
-/** What became of any other answer. */
+/** The outcome of any other answer. */
 export type MessageAnswer = OutputOf<typeof answer>
 
-/** Finds the message, lets its recipient act on it while it is open, and says what came of it. */
+/** Finds the message, lets its recipient act on it while it is open, and reports the outcome. */
 function actOn(
   found: readonly Message[],
   asked: { message: string; act: string; note?: string | undefined },

@@ -1,4 +1,4 @@
-/** What operators and the runtime do with messages: register recipients, cancel, redrive, remove what is old. */
+/** What operators and the runtime do with messages: register recipients, cancel, redrive, remove old ones. */
 import * as z from 'zod'
 import { cancel, redrive as redriveMessage } from '../../domain/message.ts'
 import { damageOf } from '../../domain/message-damage.ts'
@@ -20,9 +20,9 @@ import {
 } from './thread.ts'
 import { messageView, viewThread } from './view.ts'
 
-/** Messages one transaction touches: each may have a hundred deliveries. */
+/** Messages that one transaction touches: each may have a hundred deliveries. */
 const maxPerPiece = 20
-/** Names that are forgotten in one transaction. */
+/** Names that one transaction forgets. */
 const maxNames = 500
 const perMinute = lazily(() => z.int().min(0).max(1000))
 const allowancesKeptMs = 60 * 60 * 1000

@@ -1,4 +1,4 @@
-/** Messages another program left pending: taken over once, with the id they had. */
+/** Imports messages that another program left pending: once each, with the id they had. */
 import * as z from 'zod'
 import { importMessage } from '../../domain/message.ts'
 import { registerRecipient, unregistered } from '../../domain/recipient.ts'
@@ -10,7 +10,7 @@ import { operation } from '../operation.ts'
 import { messageContent, messageType, newThreadChanges } from './send.ts'
 import { findRecipient } from './thread.ts'
 
-/** Messages one transaction takes over. */
+/** Messages that one transaction imports. */
 export const maxImported = 100
 
 export const importEntry = lazily(() =>
@@ -54,7 +54,7 @@ export const importPending = operation({
     )
     const result = { imported: fresh.map(({ id }) => id), known: [...known] }
     if (dryRun) return { changes: [], result }
-    // A recipient of the old program is known here too, or its messages could not be followed up.
+    // Register recipients of the old program here too, or their messages could not be followed up.
     const strangers = [...new Set(fresh.map(({ recipient }) => recipient))].filter(
       (name) => !findRecipient(recipients, name),
     )

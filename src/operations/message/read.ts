@@ -1,4 +1,4 @@
-/** Looking at messages: one with its story, an inbox, what is pending, what died. */
+/** Reading messages: one with its history, an inbox, the pending ones, the dead ones. */
 import * as z from 'zod'
 import type { Message } from '../../domain/message.ts'
 import { lazily } from '../../lazily.ts'

@@ -1,4 +1,4 @@
-/** Recovery's part for messages: deliveries whose sender was lost are due again. */
+/** Recovery of messages: deliveries whose sender was lost become due again. */
 import type { Delivery } from '../../domain/delivery.ts'
 import { type Deaths, type Reclaimed, recoverDelivery } from '../../domain/recovery.ts'
 import type { Change, Context } from '../../engines/engine.ts'
@@ -8,7 +8,7 @@ interface LostDeliveries {
   readonly orphans: readonly Delivery[] | null
 }
 
-/** Each once, at most `limit`. */
+/** Each delivery once, at most `limit` of them. */
 export function lostDeliveries({ lapsed, orphans }: LostDeliveries, limit: number): Delivery[] {
   const rows = [...(lapsed ?? []), ...(orphans ?? [])]
   return [...new Map(rows.map((delivery) => [delivery.id, delivery])).values()].slice(0, limit)

@@ -1,6 +1,7 @@
 /**
- * Redelivery in three steps, none of which waits for anything outside: claim what is due under a lease, (send it,
- * outside), record what came of it under the token of that lease. What waited long enough is settled beside it.
+ * Redelivery, without waiting for anything external inside a transaction: 1. claim what is due under a lease; 2. send
+ * it, outside the store; 3. record the outcome under that lease's token. Messages that have waited long enough are
+ * settled separately.
  */
 import * as z from 'zod'
 import {
@@ -26,7 +27,10 @@ import { Allowances } from './allowance.ts'
 import { deliveriesTo, findRecipient } from './thread.ts'
 import { stopDamaged, stopStranded, type Undeliverable, undeliverable } from './undeliverable.ts'
 
-/** Rows one transaction claims, and records when nothing has to be sent: some 2 ms, so that also a busy machine stays under 20. */
+/**
+ * Rows that one transaction claims, and records when nothing has to be sent. Takes about 2 ms, so that even a busy
+ * machine stays under 20 ms.
+ */
 export const maxClaimed = 25
 export const maxAdapters = 50
 export const maxKnown = 1000
@@ -66,7 +70,7 @@ export const claimDue = operation({
   output: claims,
   needs: (input, { agent, instance }) => ({
     due: { select: 'dueDeliveries', adapters: input.adapters, limit: input.limit } as const,
-    // Who sends holds it for as long as it sends: no process of another counts.
+    // The sender holds the delivery for as long as it sends, so only its own process counts.
     process: instance === null ? null : claimant({ agent, instance }),
   }),
   decide(rows, input, context) {

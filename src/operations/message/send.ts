@@ -1,4 +1,4 @@
-/** Sending: the message and its deliveries are there before anything goes out. */
+/** Sending: the message and its deliveries are stored before anything goes out. */
 import * as z from 'zod'
 import { takeAllowance } from '../../domain/allowance.ts'
 import { acknowledge } from '../../domain/answer.ts'
@@ -27,7 +27,7 @@ import { messageView, viewThread } from './view.ts'
 
 const maxContentBytes = 10 * 1024
 
-/** The same however a message comes here. */
+/** The same rule however a message gets here. */
 export const messageType = lazily(() =>
   z
     .string()
@@ -36,7 +36,7 @@ export const messageType = lazily(() =>
 export const messageContent = lazily(() => fields.asJsonText(maxContentBytes))
 const maxKnown = 1000
 const maxLevels = 10
-/** Recipients, everybody on the ladder, and the sender. */
+/** Recipients, everybody on the escalation ladder, and the sender. */
 const maxNamed = (maxLevels + 1) * maxRecipients + 1
 const maxWaitMs = 24 * 60 * 60 * 1000
 const wait = lazily(() => z.int().min(0).max(maxWaitMs))
@@ -107,7 +107,7 @@ type Rows = Loaded<ReturnType<typeof sendNeeds>>
 const sent = lazily(() =>
   z.object({
     message: messageView(),
-    /** How long the sender's limit holds it back. */
+    /** How long the sender's limit delays it. */
     deferredMs: z.number(),
   }),
 )
@@ -124,7 +124,7 @@ export const sendWithAck = operation({
   needs: sendNeeds,
   decide(rows, asked, context): Step<Sent> {
     const parent = rows.parent && requireMessage(rows.parent, asked.parent as string)
-    // Whoever wrote can be answered, whatever is still known of it.
+    // The sender of a message can always be answered, even if nothing else is known about it any more.
     const isKnown = (name: string) => name === context.agent || name === parent?.sender
     const unknown = namesIn(asked, context.agent).find(
       (name) => !isKnown(name) && !findRecipient(rows.named, name),
@@ -166,7 +166,7 @@ function send(rows: Rows, asked: Input, context: Context, parent: Thread | null)
   }
 }
 
-/** A message that was not there before, with its deliveries. */
+/** Changes that add a new message with its deliveries. */
 export function newThreadChanges(
   { message, deliveries }: Thread,
   agent: string,
@@ -185,7 +185,7 @@ export function newThreadChanges(
   ]
 }
 
-/** Everybody who is named: recipients, those on the ladder, and the sender, whose limits apply. */
+/** Everybody who is named: recipients, those on the escalation ladder, and the sender, whose limits apply. */
 function namesIn({ to, ladder }: Input, agent: string): string[] {
   const escalated = (ladder ?? []).flatMap((level) => (level.to === '*' ? [] : level.to))
   const asked = to === '*' ? [] : [to].flat()
@@ -194,7 +194,8 @@ function namesIn({ to, ladder }: Input, agent: string): string[] {
 
 function recipientsOf(rows: Rows, { to }: Input, agent: string): Recipient[] {
   if (to !== '*') {
-    // Nobody unknown comes this far, but a sender may write to itself, and whoever wrote is answered.
+    // Unknown names were refused earlier. The fallback covers a sender that writes to itself, and the author of the
+    // message being answered.
     return [...new Set([to].flat())].map((name) => findRecipient(rows.named, name) ?? unregistered(name))
   }
   const others = allRecipients(rows.everybody as NonNullable<Rows['everybody']>).filter(
@@ -209,7 +210,7 @@ function recipientsOf(rows: Rows, { to }: Input, agent: string): Recipient[] {
   })
 }
 
-/** Looks up everybody, only to name the nearest. */
+/** Loads all recipients, only to suggest the nearest name. */
 function refuseUnknown(name: string): Step<Sent> {
   const anybody = { select: 'recipients', names: null, limit: maxKnown, isAnybody: true } as const
   return ask({ known: anybody }, ({ known }) => {

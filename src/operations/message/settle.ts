@@ -1,4 +1,4 @@
-/** What waited long enough for an answer: given up, escalated, ended. Nothing goes out here, so nothing is leased. */
+/** Messages that waited long enough for an answer: given up, escalated, ended. Sends nothing, so it leases nothing. */
 import * as z from 'zod'
 import { hasAllowance } from '../../domain/delivery.ts'
 import { escalate, giveUp, shouldEscalate } from '../../domain/escalation.ts'
@@ -21,14 +21,14 @@ import {
 } from './thread.ts'
 import { stopStranded, type Undeliverable, undeliverable } from './undeliverable.ts'
 
-/** Messages one transaction settles: each may have a hundred deliveries. */
+/** Messages that one transaction settles: each may have a hundred deliveries. */
 const maxSettled = 10
 
 const settled = lazily(() =>
   z.object({
     unanswered: z.number(),
     escalated: z.array(z.object({ id: z.string(), level: z.number(), unanswered: z.array(z.string()) })),
-    /** With the reason where it is another than that nobody answered. */
+    /** With a reason, unless it is just that nobody answered. */
     dead: z.array(z.object({ id: z.string(), reason: z.string().optional() })),
     deferred: z.number(),
     undeliverable: z.array(undeliverable()),
@@ -118,11 +118,11 @@ function settleOne(
   const isAllowed = hasAllowance(given.message, dueAt)
   if (isAllowed && (dueAt ?? 0) > context.now) return { after: given, kind: 'waits' }
   if (!shouldEscalate(given, context.now)) {
-    // Somebody answered after it had become due: there is nothing to look at any more.
+    // Somebody answered after it became due, so there is nothing left to check.
     const isOver = given.message.state === 'pending' && dueAt !== null
     return { after: isOver ? due(given, null) : given, kind: 'waits' }
   }
-  // Ending a message tells nobody, so it needs no place.
+  // Ending a message notifies nobody, so it does not count against the limit.
   const isLast = policy.ladder[given.message.level] === undefined
   const at = isLast || isAllowed ? context.now : limits.take(escalations, policy.escalationsPerMinute)
   if (at > context.now) return { after: putOff(given, at), kind: 'deferred' }
@@ -155,7 +155,7 @@ function summary(
         unanswered: (message.escalation?.unanswered ?? []).map(({ recipient }) => recipient),
       })),
       dead: of('dead').map(({ before, after: { message } }) => {
-        // What an operator noted before is no reason.
+        // A note that an operator left earlier is not the reason.
         const reason = damageOf(message) ?? (message.note === before.message.note ? null : message.note)
         return { id: message.id, ...(reason === null ? {} : { reason }) }
       }),

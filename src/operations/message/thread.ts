@@ -1,4 +1,4 @@
-/** What operations on messages share: finding one by its id or a prefix, and the changes an act on it leads to. */
+/** Shared by operations on messages: finding one by its id or a prefix, and the changes an operation makes to it. */
 import * as z from 'zod'
 import { type Allowance, keepMarks, type Marks } from '../../domain/allowance.ts'
 import type { Delivery } from '../../domain/delivery.ts'
@@ -9,7 +9,7 @@ import type { Caller, Change, Selectors } from '../../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 
-/** Recipients of one message. */
+/** Maximum number of recipients of one message. */
 export const maxRecipients = 100
 
 export const messageRef = lazily(() =>
@@ -19,12 +19,12 @@ export const messageRef = lazily(() =>
     .describe('Id of the message or of one of its attempts, or a unique prefix.'),
 )
 
-/** The id without the number of an attempt. */
+/** Looks up the id without its attempt number. */
 export function byRef(ref: string) {
   return { select: 'messageByRef', ref: ref.replace(/\.\d+$/, '') } as const
 }
 
-/** Null when there is none; a prefix that fits two is an error, because guessing would answer the wrong one. */
+/** Null when there is none. A prefix that matches two is an error, because a guess could answer the wrong one. */
 export function findMessage(found: readonly Message[], ref: string): Message | null {
   const [message, another] = found
   if (message && another) {
@@ -51,14 +51,14 @@ export function deliveriesOf(...messages: readonly Message[]) {
   return { select: 'deliveriesOf', messages: messages.map(({ id }) => id) } as const
 }
 
-/** Sorts deliveries to their messages. */
+/** Groups deliveries by message. */
 export function threadsOf(messages: readonly Message[], deliveries: readonly Delivery[]): Thread[] {
   const byMessage = new Map<string, Delivery[]>(messages.map(({ id }) => [id, []]))
   for (const delivery of deliveries) byMessage.get(delivery.message)?.push(delivery)
   return messages.map((message) => ({ message, deliveries: byMessage.get(message.id) ?? [] }))
 }
 
-/** What an act changed, each change with its event. */
+/** Everything that an operation changed, each change with its event. */
 export function threadChanges(
   before: Thread,
   after: Thread,
@@ -117,20 +117,20 @@ function messageKind(before: Message, after: Message): EventKind {
 
 type Known = Selectors['recipients'][1]
 
-/** A recipient by name: as registered, or reached by inbox because it opened the store; null when nobody knows it. */
+/** A recipient by name: as registered, or reached by inbox because it opened the store; null if it is unknown. */
 export function findRecipient({ registered, agents }: Known, name: string): Recipient | null {
   const found = registered.find((recipient) => recipient.name === name)
   if (found) return found
   return agents.includes(name) ? unregistered(name) : null
 }
 
-/** Everybody, by name. */
+/** All recipients, sorted by name. */
 export function allRecipients(known: Known): Recipient[] {
   const names = new Set([...known.registered.map(({ name }) => name), ...known.agents])
   return [...names].sort().map((name) => findRecipient(known, name) ?? unregistered(name))
 }
 
-/** Limits are counted under names of their own. */
+/** Each limit is counted under its own name. */
 export const sendsOf = (agent: string) => `send:${agent}`
 export const acksOf = (agent: string) => `ack:${agent}`
 export const deliveriesTo = (recipient: string) => `deliver:${recipient}`

@@ -1,4 +1,4 @@
-/** Deliveries that can never be made: set aside in the store, and told of. */
+/** Deliveries that can never be made: stopped in the store, and reported. */
 import * as z from 'zod'
 import { type Delivery, stopDelivery, strandDelivery, strandedBecause } from '../../domain/delivery.ts'
 import type { Change, Context } from '../../engines/engine.ts'
@@ -8,7 +8,7 @@ import type { OutputOf } from '../operation.ts'
 export const undeliverable = lazily(() =>
   z.object({ delivery: z.string(), recipient: z.string(), error: z.string() }),
 )
-/** Which one, and why. */
+/** Which delivery, and why. */
 export type Undeliverable = OutputOf<typeof undeliverable>
 
 interface Stopped {
@@ -16,14 +16,14 @@ interface Stopped {
   readonly undeliverable: Undeliverable
 }
 
-/** Of a message that cannot be read; settling ends that. */
+/** Stops a delivery whose message cannot be read. Settling ends the message itself. */
 export function stopDamaged(before: Delivery, error: string, { agent, now }: Context): Stopped {
   const after = stopDelivery(before, error, now)
   const event = { kind: 'delivery.failed', agent, detail: { error } } as const
   return { change: { table: 'delivery', before, after, event }, undeliverable: tell(before, error) }
 }
 
-/** Of a message that is gone. */
+/** Stops a delivery whose message is gone. */
 export function stopStranded(before: Delivery, { agent, wall }: Context): Stopped {
   const after = strandDelivery(before, wall)
   const event = { kind: 'delivery.cancelled', agent, detail: { reason: strandedBecause } } as const

@@ -1,4 +1,7 @@
-/** Messages, deliveries and inboxes as callers see them; due times as time left, because no caller has the lease clock. */
+/**
+ * Messages, deliveries and inboxes as callers see them. Due times are shown as time left, because no caller has the
+ * lease clock.
+ */
 import * as z from 'zod'
 import type { Delivery } from '../../domain/delivery.ts'
 import { attemptId, letterMarker } from '../../domain/envelope.ts'
@@ -19,9 +22,9 @@ const deliveryView = lazily(() =>
     adapter: z.string(),
     state: z.enum(deliveryStates),
     attempts: z.number(),
-    /** Until it is sent again; null when it is not. */
+    /** Time until it is sent again; null if it will not be. */
     dueInMs: z.number().nullable(),
-    /** Until it counts as unanswered. */
+    /** Time until it counts as unanswered. */
     givesUpInMs: z.number().nullable(),
     sentAt: z.number().nullable(),
     readAt: z.number().nullable(),
@@ -69,7 +72,7 @@ export const messageView = lazily(() =>
     deliveries: z.array(deliveryView()),
   }),
 )
-/** A message with what became of it at each recipient. */
+/** A message with its outcome at each recipient. */
 export type MessageView = OutputOf<typeof messageView>
 
 export function viewThread({ message, deliveries }: Thread, now: number): MessageView {
@@ -137,7 +140,7 @@ function viewDelivery(delivery: Delivery, now: number): MessageView['deliveries'
 
 export const letterView = lazily(() =>
   z.object({
-    /** Of the message; answer with it. */
+    /** Id of the message; use it to answer. */
     id: z.string(),
     attemptId: z.string(),
     marker: z.string(),
@@ -157,7 +160,7 @@ export const letterView = lazily(() =>
     createdAt: z.number(),
   }),
 )
-/** A message as it lies in an inbox. */
+/** A message as it appears in an inbox. */
 export type LetterView = OutputOf<typeof letterView>
 
 export function viewLetter(message: Message, delivery: Delivery): LetterView {

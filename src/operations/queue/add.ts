@@ -1,4 +1,4 @@
-/** Putting work in: add, addMany. */
+/** Adding work: add, addMany. */
 import * as z from 'zod'
 import { dueAt } from '../../domain/delay.ts'
 import { maxBlockers } from '../../domain/dependency.ts'
@@ -13,7 +13,7 @@ import { itemChange } from '../subject.ts'
 import { itemView, viewItem } from '../view.ts'
 import { ensureQueue } from './define.ts'
 
-/** Ten years: what is later was meant otherwise. */
+/** Ten years: anything longer is a mistake. */
 const maxDelayMs = 10 * 365 * 24 * 60 * 60 * 1000
 
 export const newItem = lazily(() => ({
@@ -55,13 +55,13 @@ interface Declared {
   readonly blockers?: readonly string[] | undefined
 }
 
-/** What the parent and blockers are found by: an id in any queue, a key in this one. */
+/** Rows of the parent and blockers: an id may be in any queue, a key only in this one. */
 export function dependencyNeeds(queue: string, { parent, blockers }: Declared) {
   const needs = {
     parent: parent == null ? null : ({ select: 'item', queue, ref: parent, stacks: true } as const),
     blockersById: blockers?.length ? ({ select: 'itemsById', ids: blockers } as const) : null,
   }
-  // Most items wait for nothing, and this runs for each.
+  // A shortcut: most items wait for nothing, and this runs for every item.
   if (!blockers?.length) return needs
   const byKey = blockers.map((ref) => [`blocker ${ref}`, { select: 'item', queue, ref } as const] as const)
   return { ...Object.fromEntries(byKey), ...needs }
@@ -72,7 +72,7 @@ interface DependencyRows {
   readonly blockersById: readonly Item[] | null
 }
 
-/** The parent and blockers that were declared; undefined where nothing was said of them. */
+/** The declared parent and blockers; undefined if the caller did not mention them. */
 export function dependenciesIn(rows: DependencyRows, queue: string, declared: Declared) {
   if (declared.parent != null && !rows.parent) {
     throw new NotFoundError({
@@ -125,12 +125,12 @@ export function assertFree(
   value: string | null | undefined,
 ): void {
   if (!existing) return
-  // Only a change of the merge workflow has a head that can move on.
+  // Only a change in the merge workflow has a head that can move on.
   const next = existing.workflow === 'merge' ? 'use that item, or submit() its new head' : undefined
   throw new DuplicateError({ field, value: value as string, existing: existing.id }, next)
 }
 
-/** For an item that is new: behind everything ready of its priority or a lower number. */
+/** Position of a new item: behind everything ready with its priority or a lower number. */
 export const lastPosition = (queue: string, priority: number | undefined): Selector & { select: 'line' } => ({
   select: 'line',
   queue,
@@ -207,7 +207,7 @@ export const addMany = operation({
   name: 'queue.addMany',
   summary: 'Add up to 1,000 items in one transaction, all or nothing.',
   effect: 'write',
-  // Asked before the input is checked.
+  // Runs before the input is checked.
   freshIds: ({ items }) => (Array.isArray(items) ? items.length : 0),
   addsWork: true,
   input: () =>

@@ -1,4 +1,4 @@
-/** Taking work: peek, next, claimMany, nextWithLock. */
+/** Claiming work: peek, next, claimMany, nextWithLock. */
 import * as z from 'zod'
 import { type Clocks, claimItem, compareInLine, type Item } from '../../domain/item.ts'
 import { assertRenewable, type Holder, lapsesAt, renew } from '../../domain/lease.ts'
@@ -26,7 +26,7 @@ import { itemView, type LeaseView, lockView, viewItem, viewLease, viewLock } fro
 const boundLeaseMs = 30_000
 const manualLeaseMs = 300_000
 
-/** As asked, else as its queue has it; short where a process renews it, long where nobody does. */
+/** As asked, else as the queue sets it, else a default: short if a process renews the lease, long if nobody does. */
 export function leaseLength(
   asked: number | undefined,
   caller: Pick<Caller, 'instance' | 'renews' | 'leaseMs'>,
@@ -77,7 +77,10 @@ const claimManyOutcome = lazily(() =>
 )
 export type ClaimManyOutcome = OutputOf<typeof claimManyOutcome>
 
-/** A process takes one suspect at a time, so that its next crash tells; a claim by hand takes what it likes. */
+/**
+ * A process takes one suspect at a time, so that its next crash shows which item is to blame. A claim by hand may take
+ * any number.
+ */
 export function suspectsOf(
   queue: string,
   { instance }: Caller,
@@ -86,7 +89,7 @@ export function suspectsOf(
   return { select: 'suspects', queue, filter, instance, limit: instance === null ? limit : 1 } as const
 }
 
-/** What a claim on a queue chooses from. */
+/** The rows that a claim on a queue chooses from. */
 function lineOf(queue: string, caller: Caller, limit: number) {
   return {
     ready: { select: 'claimable', queue, limit } as const,
@@ -129,7 +132,7 @@ export const look = operation({
     z.object({
       ready: z.boolean(),
       nextDueAt: z.number().nullable(),
-      /** How soon the next lease can be taken over, of an item or of the processing lock; below 0 it can by now. */
+      /** Time until the next lease, of an item or the processing lock, can be taken over; below 0 if it already can. */
       lapseInMs: z.number().nullable(),
     }),
   needs: ({ queue, lapses }, caller) => ({
@@ -146,7 +149,7 @@ export const look = operation({
     return {
       changes: [],
       result: {
-        // What is due becomes ready by the claim that finds it.
+        // An item that is due becomes ready through the claim that finds it.
         ready: claimable.length > 0 || (nextDueAt !== null && nextDueAt <= wall),
         nextDueAt,
         lapseInMs: ends.length === 0 ? null : Math.min(...ends) - now,
@@ -178,7 +181,7 @@ export const next = operation({
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
     if (!candidate) return emptyAnswer()
     const leaseMs = leaseLength(input.leaseMs, context, defined.queue)
-    // Field by field: a spread costs ten times as much, and this runs for every claim.
+    // Field by field, because a spread costs ten times as much and this runs for every claim.
     const { agent, instance, holderHost = null } = holderWith(context, process)
     const holder = { agent, instance, holderHost, leaseMs }
     const { item, change } = claim(candidate, workflowOf(defined), holder, context)
@@ -261,7 +264,7 @@ export const nextWithLock = operation({
   },
 })
 
-/** Nothing to claim now; says when that may change, so that nobody has to guess. */
+/** Nothing to claim now. Says when that may change, so that nobody has to guess. */
 export function emptyAnswer(): Step<{ outcome: 'empty'; nextDueAt: number | null }> {
   return ask({ nextDueAt: { select: 'nextDueAt' } as const }, ({ nextDueAt }) => ({
     changes: [],
@@ -288,8 +291,10 @@ function claim(
 }
 
 /**
- * 1. The lock: own (renewed), free, or lapsed; else held. 2. Our unfinished item under that lock, renewed with it.
- * 3. Else the next item. 4. Nothing there: a lock this call would have taken is left alone.
+ * 1. Get the lock: our own (renewed), a free one or a lapsed one. Otherwise the answer is `held`.
+ * 2. If we have an unfinished item under that lock, renew it with the lock.
+ * 3. Otherwise claim the next item.
+ * 4. If there is none, do not take a lock that was not ours already.
  */
 function claimUnderLock(
   defined: DefinedQueue,
@@ -323,7 +328,7 @@ function claimUnderLock(
     const own = acquired.outcome === 'renewed' ? acquired.before : null
     const unfinished = locked.find((item) => item.id === own?.item && isHeldWith(item, own))
     if (own && unfinished) return goOn(own, acquired.after, unfinished)
-    // What is already held goes on; only something new is refused.
+    // A paused queue refuses only new claims. What is already held goes on.
     if (queue.pausedAt !== null) return pausedAnswer(queue)
     if (!candidate)
       return {
@@ -352,7 +357,7 @@ function claimUnderLock(
   }
 }
 
-/** Claimed with this lock and still its holder's. */
+/** Whether the item was claimed with this lock and its holder still has it. */
 function isHeldWith(item: Item, lock: Lock): boolean {
   return item.phase === 'held' && item.agent === lock.agent && item.instance === lock.instance
 }
@@ -374,7 +379,7 @@ function answer(item: Item, lock: Lock, now: number): ClaimOutcome {
   }
 }
 
-/** The lapsed locks that end with a grant. */
+/** Ends the lapsed locks that a grant clears away. */
 export function endings(acquired: { outcome: string; ended?: readonly Lock[] }, caller: Caller): Change[] {
   return (acquired.ended ?? []).map((before) => {
     const detail = { holder: before.agent, token: before.token, evidence: 'its lease had lapsed' }
@@ -387,7 +392,7 @@ export function endings(acquired: { outcome: string; ended?: readonly Lock[] }, 
   })
 }
 
-/** Own slot = changed; a lapsed one taken over = stolen, naming whose it was; else acquired. */
+/** Own slot: changed. A lapsed slot taken over: stolen, naming the previous holder. Otherwise: acquired. */
 export function lockChange(before: Lock | null, after: Lock, caller: Caller): Change {
   if (before === null)
     return { table: 'lock', before, after, event: { kind: 'lock.acquired', agent: caller.agent } }

@@ -1,4 +1,4 @@
-/** Acts of an operator or submitter: retry, cancel, setPriority, remove, cleanup, releaseFromQuarantine. */
+/** What an operator or submitter does: retry, cancel, setPriority, remove, cleanup, releaseFromQuarantine. */
 import * as z from 'zod'
 import {
   assertUnneeded,
@@ -50,7 +50,7 @@ export const retry = operation({
           : ({ select: 'openItemByDedupeKey', queue: item.queue, dedupeKey: item.dedupeKey } as const),
     }
     return ask(needs, ({ sameKey, sameDedupeKey }) => {
-      // Its key was free while it was closed; another item may have taken it.
+      // Its key was free while it was closed, so another item may have taken it.
       if (sameKey && sameKey.id !== item.id)
         throw new DuplicateError({ field: 'key', value: item.key as string, existing: sameKey.id })
       if (sameDedupeKey && sameDedupeKey.id !== item.id)
@@ -176,7 +176,7 @@ export const remove = operation({
   },
 })
 
-/** Removed, and only its events stay. */
+/** Removes the item. Only its events stay. */
 export function removal(item: Item, agent: string, detail?: { reason: string }): Change {
   return {
     table: 'item',
@@ -187,9 +187,9 @@ export function removal(item: Item, agent: string, detail?: { reason: string }):
 }
 
 const maxCleaned = 500
-/** A dry run holds nobody up, so it may look at more. */
+/** A dry run blocks nobody, so it may look at more. */
 const maxDryRun = 10_000
-/** Also what was closed while the date was ahead. */
+/** Includes items that were closed while the wall clock was ahead. */
 const everythingClosed = Number.MAX_SAFE_INTEGER
 
 export const cleanup = operation({

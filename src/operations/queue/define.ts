@@ -24,7 +24,7 @@ import * as fields from '../fields.ts'
 import { type OutputOf, operation } from '../operation.ts'
 import { requireQueue, workflowOf } from '../subject.ts'
 
-/** The queue a new item goes to; made when it does not exist yet. */
+/** The queue a new item goes to; created if it does not exist yet. */
 export function ensureQueue(
   defined: DefinedQueue | null,
   name: string,

@@ -23,7 +23,7 @@ import { ask, operation, type Step } from '../operation.ts'
 import { assertVersion, itemChange, requireItem, requireQueue, workflowOf } from '../subject.ts'
 import { type ItemView, itemView, viewItem } from '../view.ts'
 
-/** Waiting items that one transaction frees; more would hold others up. */
+/** Waiting items that one transaction frees. More would hold up other callers. */
 const maxFreed = 100
 
 export const itemInput = lazily(() => ({ queue: fields.queue, ref: fields.ref, token: fields.token }))
@@ -35,7 +35,7 @@ export const itemNeeds = (input: { queue: string; ref: string }) => ({
 
 type ItemRows = { defined: DefinedQueue | null; item: Item | null }
 
-/** The item and its workflow, for its holder only. */
+/** The item and its workflow. Refuses anyone but the holder. */
 export function heldItem(
   rows: ItemRows,
   input: { queue: string; ref: string; token?: number | undefined },
@@ -47,7 +47,7 @@ export function heldItem(
   return { item, workflow, queue, late }
 }
 
-/** Ends an act: an item that succeeded frees what waited for it, the first 100 in the same transaction. */
+/** Completes the decision: an item that succeeded frees what waited for it, the first 100 in the same transaction. */
 export function finish(change: Change & { table: 'item'; after: Item }, context: Context): Step<ItemView> {
   const { after } = change
   const decision = { changes: [change], result: viewItem(after, context.now) }
@@ -58,12 +58,14 @@ export function finish(change: Change & { table: 'item'; after: Item }, context:
   }))
 }
 
-/** What waits for an item, as much of it as one transaction frees. */
+/** Items that wait for this one, as many as one transaction frees. */
 export const dependentsOf = (id: string) => ({
   waiting: { select: 'dependents', ids: [id], limit: maxFreed } as const,
 })
 
-/** Nothing waits for this blocker any more. There may be more: as long as the last row is there, somebody frees them. */
+/**
+ * Frees what waits for this blocker. If there may be more, adds a cascade row: while it exists, others free the rest.
+ */
 export function freed(waiting: readonly Dependent[], blocker: string, context: Context): Change[] {
   return [
     ...waiting.flatMap((dependent) => unblocked(dependent, blocker, context)),
@@ -91,7 +93,7 @@ export const freeDependents = operation({
   },
 })
 
-/** Each item changes once in a transaction: what else it no longer waits for is found by the next. */
+/** Each item changes only once per transaction. The next one finds what else it no longer waits for. */
 export function firstOfEach<Freed extends Dependent>(dependents: readonly Freed[]): Freed[] {
   const first = new Map<string, Freed>()
   for (const each of dependents) if (!first.has(each.item.id)) first.set(each.item.id, each)
@@ -194,7 +196,7 @@ export const move = operation({
   },
 })
 
-/** Facts are added to those that are there; all of them together have the bounds of a payload. */
+/** New facts are merged into the existing ones. Together they must fit the limits of a payload. */
 function withData(item: Item, data: Record<string, unknown> | undefined): Item {
   if (data === undefined) return item
   const all = { ...item.data, ...(data as Item['data']) }
@@ -285,7 +287,7 @@ export const release = operation({
   needs: itemNeeds,
   decide(rows, input, context) {
     const { workflow } = requireQueue(rows.defined, input.queue)
-    // It was removed from under its holder: as with every late release, there is nothing left to give back.
+    // It was removed from under its holder. As with every late release, there is nothing left to give back.
     if (!rows.item && input.token !== undefined) return { changes: [], result: false }
     const item = requireItem(rows.item, input.queue, input.ref)
     if (item.phase !== 'held' || !isHolder(item, { agent: context.agent, token: input.token })) {

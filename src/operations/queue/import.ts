@@ -1,4 +1,4 @@
-/** Items another program left: taken over once, in the states they had. */
+/** Imports items that another program left behind: once each, in the states they had. */
 import * as z from 'zod'
 import { arriveItem } from '../../domain/arrival.ts'
 import { maxBlockers } from '../../domain/dependency.ts'
@@ -12,15 +12,15 @@ import { ask, type OutputOf, operation, type Step } from '../operation.ts'
 import { itemChange } from '../subject.ts'
 import { ensureQueue } from './define.ts'
 
-/** Items one transaction takes over. */
+/** Items that one transaction imports. */
 export const maxImportedItems = 100
-/** Of what the other program recorded about an item, so many of the newest go into its first event. */
+/** How many of the other program's newest records about an item go into its first event. */
 export const maxHistory = 100
 
 const id = lazily(() => z.string().regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/))
 const times = lazily(() => z.int().min(0).max(1_000_000))
 
-/** One of them. Its id must be made from what it is, so that it is known again. */
+/** One item to import. Its id must be derived from the item itself, so that a second import recognizes it. */
 export const itemEntry = lazily(() =>
   z.strictObject({
     id: id(),
@@ -53,7 +53,7 @@ const output = lazily(() =>
   z.object({
     imported: z.array(z.string()),
     known: z.array(z.string()),
-    /** `waitsFor`: ids of what it waits for that was refused as well; without them it may be asked for again. */
+    /** `waitsFor`: ids it waits for that were refused too. The import may be retried without them. */
     refused: z.array(z.object({ id: z.string(), why: z.string(), waitsFor: z.array(z.string()) })),
   }),
 )
@@ -84,7 +84,7 @@ export const importItems = operation({
     assertSameWorkflow(queue, input.workflow)
     const there = new Map(rows.there.map((item) => [item.id, item]))
     const unseen = input.entries.filter((entry) => !there.has(entry.id))
-    // One that was taken over and then removed has left its events.
+    // An item that was imported and then removed has left its events.
     return ask(pastNeeds(unseen), (past) => {
       const fresh = unseen.filter((entry) => (past[entry.id] ?? []).length === 0)
       const ground = { queue, workflow, there, open: openOnes(rows, fresh), tokenFloor: rows.tokenFloor }
@@ -109,14 +109,14 @@ export const importItems = operation({
 interface Ground {
   readonly queue: Queue
   readonly workflow: Workflow
-  /** Items there are, by id. */
+  /** Existing items by id. */
   readonly there: ReadonlyMap<string, Item>
-  /** Names of open items, each with its id. */
+  /** Names of open items, each with the item's id. */
   readonly open: ReadonlyMap<string, string>
   readonly tokenFloor: number
 }
 
-/** In order: what others wait for stands before them. */
+/** In order: entries come after those they wait for. */
 function arriveAll(entries: readonly Entry[], ground: Ground, at: Clocks) {
   const there = new Map(ground.there)
   const open = new Map(ground.open)
@@ -128,7 +128,7 @@ function arriveAll(entries: readonly Entry[], ground: Ground, at: Clocks) {
     out.add(id)
   }
   for (const entry of entries) {
-    // Without what it waits for it would run too early.
+    // Without what it waits for, it would run too early.
     const missing = mentioned(entry).filter((id) => id !== entry.id && out.has(id))
     if (missing.length > 0) {
       refuse(entry.id, 'what it waits for cannot be taken over', missing)
@@ -146,7 +146,7 @@ function arriveAll(entries: readonly Entry[], ground: Ground, at: Clocks) {
   return { arrived, refused }
 }
 
-/** The item, or why there cannot be one. */
+/** The item, or the reason why it cannot be imported. */
 function arriveOne(
   entry: Entry,
   { queue, workflow, there, open, tokenFloor }: Ground,
@@ -157,7 +157,7 @@ function arriveOne(
   const arriving = {
     ...rest,
     queue: queue.name,
-    // What it waited for may have been finished and cleaned up since an earlier import.
+    // What it waited for may have finished and been cleaned up since an earlier import.
     parent: parent === null ? null : (there.get(parent) ?? null),
     blockers: blockers.flatMap((each) => there.get(each) ?? []),
     result: result ?? null,
@@ -200,7 +200,7 @@ function openNeeds(queue: string, entries: readonly Names[]) {
   }
 }
 
-/** By the names of the entries, whose each is. */
+/** The names of the entries that open items have, each with the item's id. */
 function openOnes(rows: object, entries: readonly Names[]): Map<string, string> {
   const loaded = rows as Record<string, Item | null>
   return new Map(entries.flatMap(namesOf).flatMap((name) => (loaded[name] ? [[name, loaded[name].id]] : [])))

@@ -1,4 +1,4 @@
-/** The merge workflow's own acts: rebase data, freshness, and the merge itself. */
+/** Operations of the merge workflow only: rebase data, freshness, and the merge itself. */
 import * as z from 'zod'
 import { completeItem, isCompletedUnder, moveItem } from '../../domain/item.ts'
 import {

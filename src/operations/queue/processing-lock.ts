@@ -124,7 +124,7 @@ const itemOf = (lock: Lock) => ({
   items: lock.item === null ? null : ({ select: 'itemsById', ids: [lock.item] } as const),
 })
 
-/** The item claimed with the lock, when its holder still has it. */
+/** The item claimed with the lock, if its holder still has it. */
 function companion(lock: Lock, items: readonly Item[] | null): Item | undefined {
   return items?.find(
     (item) => item.phase === 'held' && item.agent === lock.agent && item.instance === lock.instance,

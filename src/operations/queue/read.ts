@@ -1,4 +1,4 @@
-/** Looking at a queue: get, list, position, stats. Reads never enter a write transaction. */
+/** Reading a queue: get, list, position, stats. Reads never enter a write transaction. */
 import * as z from 'zod'
 import { decideLines, type ItemLines } from '../../domain/item-lines.ts'
 import { countQueue } from '../../domain/queue-counts.ts'
@@ -9,7 +9,7 @@ import { asFreed, closedBlockers, knownWorkflow, requireItem, workflowOf } from 
 import { itemView, viewItem } from '../view.ts'
 import { itemNeeds } from './finish.ts'
 
-/** A count stops here; it answers "how far back", not "how many exactly". */
+/** Counting stops here: it answers "how far back", not "how many exactly". */
 const maxPosition = 100_000
 
 export const get = operation({
@@ -70,7 +70,7 @@ export const list = operation({
   },
 })
 
-/** What nothing keeps back any more belongs in line, although its row is yet to be freed. */
+/** An item whose blockers have all finished belongs in line, even if its row has yet to be freed. */
 function withFreed({ lines, ...rest }: ItemLines, closed: readonly string[]) {
   const isInLine = lines.includes('ready') || lines.includes('suspect')
   if (closed.length === 0 || !isInLine || lines.includes('waiting')) return { ...rest, lines, freedBy: null }
@@ -124,7 +124,7 @@ export const stats = operation({
     counts: { select: 'counts', queue } as const,
   }),
   decide({ defined, counts }, _input, context) {
-    // Whoever looks before the first item was added sees an empty queue, as whoever claims from it does.
+    // Before the first item is added, readers see an empty queue, just as claims do.
     const workflow = defined ? workflowOf(defined) : (builtInWorkflow('job') as Workflow)
     return {
       changes: [],

@@ -38,8 +38,8 @@ const submitted = lazily(() =>
 type Submitted = OutputOf<typeof submitted>
 
 /**
- * Five cases: new; open and same key (takes over what is given); open under another key (refused); closed and same key
- * (starts over in place); closed under another key (a new item).
+ * Five cases: new; open with the same key (updated with what is given); open with another key (refused); closed with
+ * the same key (starts over in place); closed with another key (a new item).
  */
 export const submit = operation({
   name: 'queue.submit',
@@ -128,7 +128,7 @@ export const submit = operation({
       return answer('new', item, [itemChange(null, item, 'item.created', context)])
     }
     function startOver(closed: Item): Step<Submitted> {
-      // Only an item that was there before can have others waiting for it.
+      // Only an item that existed before can have others waiting for it.
       const isMoved = isOtherParent(closed, dependencies.parent ?? null)
       if (!isMoved && declaredItems(dependencies).length === 0) return startedOver(closed, nothingAround, [])
       const more = {
@@ -139,7 +139,7 @@ export const submit = operation({
     }
     function startedOver(closed: Item, around: Surroundings, stacked: readonly Item[] | null) {
       const fresh = createItem({ ...draft, id: closed.id, around }, workflow, context.wall)
-      // Token and version go on: a holder of the first life must not pass for one of the second.
+      // Token and version carry over: a holder from before the restart must not pass for one from after it.
       const after = {
         ...fresh,
         token: closed.token,
@@ -149,7 +149,7 @@ export const submit = operation({
       const change = itemChange(closed, after, 'item.resubmitted', context)
       return answer('resubmitted', after, [change, ...followed(after, stacked)])
     }
-    /** What is stacked on it says so in its own row: how deep, and on which root. */
+    /** Items stacked on it record their depth and root in their own rows, so those change too. */
     function followed(moved: Item, stacked: readonly Item[] | null): Change[] {
       return restacked(moved, stacked ?? []).map(({ before, after }) =>
         itemChange(before, after, 'item.updated', context, { stackedAnew: moved.id }),

@@ -1,4 +1,4 @@
-/** From when ages are counted back when something is removed for its age. */
+/** The date that ages are counted back from when something is removed because of its age. */
 import * as z from 'zod'
 import {
   agreedWall,
@@ -12,7 +12,7 @@ import type { Change, Context } from '../../engines/engine.ts'
 import { lazily } from '../../lazily.ts'
 import { type OutputOf, operation } from '../operation.ts'
 
-/** Everything that ended at least `ageMs` before `from`, a wall time that is believed. */
+/** Everything that ended at least `ageMs` before `from`, a trusted wall time. */
 export const past = lazily(() => z.strictObject({ from: z.int().min(0), ageMs: z.int().min(0) }))
 export type Past = OutputOf<typeof past>
 
@@ -20,7 +20,7 @@ export function beforeOf({ from, ageMs }: Past): number {
   return from - ageMs
 }
 
-/** A removal may take long, and the date may be corrected meanwhile. */
+/** Checked again on removal, which may take long: the date may have been corrected in the meantime. */
 export function isPast({ from }: Past, { isDoubtful, wall }: Context): boolean {
   return !isDoubtful && isSettled(from, { wall })
 }
@@ -52,7 +52,7 @@ export const settle = operation({
   },
 })
 
-/** For who asks for a removal: by a date that both clocks agree on, without waiting for it to be believed. */
+/** For a removal on request: uses a date that both clocks agree on, without waiting until it is trusted. */
 export function agreedPast(
   ageMs: number,
   kept: readonly Horizon[],

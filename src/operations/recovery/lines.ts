@@ -1,4 +1,4 @@
-/** What recovery does around locks: waiters that are gone leave the line, runs whose lock ended are paused. */
+/** What recovery does around locks: lost waiters leave the line, and runs whose lock ended are paused. */
 import type { Lock } from '../../domain/lock.ts'
 import type { Waiter } from '../../domain/lock-line.ts'
 import type { Progress } from '../../domain/progress.ts'
@@ -26,7 +26,7 @@ export function healLines(
     readonly locks: readonly Reclaimed<Lock>[]
     /** The runs of these locks. */
     readonly runs: readonly Progress[]
-    /** Runs that had no lock already. */
+    /** Runs that already had no lock. */
     readonly orphans: readonly Progress[]
   },
   deaths: Deaths,

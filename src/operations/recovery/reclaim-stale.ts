@@ -1,4 +1,4 @@
-/** The operator's way of taking work back, by its last sign of life. */
+/** Lets an operator reclaim work, based on its last sign of life. */
 import * as z from 'zod'
 import { processingLockName } from '../../domain/queue.ts'
 import { reclaimStaleItem, recoverLock } from '../../domain/recovery.ts'

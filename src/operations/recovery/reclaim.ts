@@ -1,4 +1,4 @@
-/** What taking a lease from a lost holder writes: the row, its event, the record of the run; and how it is told. */
+/** What reclaiming a lease from a lost holder writes (the row, its event, the record of the run) and reports. */
 import type { Delivery } from '../../domain/delivery.ts'
 import type { Healer } from '../../domain/healer.ts'
 import { type Process, recordedLoss, recordLoss } from '../../domain/instance.ts'
@@ -11,7 +11,7 @@ import type { Change, Context, DefinedQueue } from '../../engines/engine.ts'
 import { delayedLock } from '../lock/lock.ts'
 import type { RecoveryReport } from './recovery.ts'
 
-/** What it takes to say who is to blame for the loss of these: the processes that held them. */
+/** Rows needed to decide who is to blame for the loss of these items: the processes that held them. */
 export function processNeeds(items: readonly Item[]) {
   const instances = new Set(items.flatMap(({ instance }) => instance ?? []))
   const processes = { select: 'processes', instances: [...instances] } as const
@@ -33,7 +33,7 @@ export function rulesFor(
   }
 }
 
-/** By its own instance: a process that opened a store twice may have closed one of its handles. */
+/** Checks the item's own instance: a process that opened a store twice may have closed only one of its handles. */
 function hasEnded({ instance }: Item, { instances }: Process): boolean {
   return instances.some(({ id, endedAt }) => id === instance && endedAt !== null)
 }
@@ -42,7 +42,7 @@ function processOf({ instance }: Item, processes: readonly Process[] | null): Pr
   return processes?.find(({ instances }) => instances.some(({ id }) => id === instance))
 }
 
-/** Records what each process held when it was first found lost, where something of it is left to be taken later. */
+/** Records what each process held when it was first found lost, if some of that is left to be reclaimed later. */
 export function lossRecords(
   taken: readonly ReclaimedItem[],
   processes: readonly Process[] | null,
@@ -135,7 +135,7 @@ export interface Taken {
   readonly deliveries: readonly Reclaimed<Delivery>[]
 }
 
-/** What a run did: a row for each queue it took something of, and one for what is of no queue. */
+/** What a recovery run did: one row for each queue it took something from, and one for what belongs to no queue. */
 export function runRows(context: Context, trigger: string, { items, locks, deliveries }: Taken): Change[] {
   const itemQueues = items.map(({ before }) => before.queue)
   const lockQueues = locks.map(({ before }) => queueOfLock(before.name))
@@ -162,13 +162,13 @@ export function runRows(context: Context, trigger: string, { items, locks, deliv
   })
 }
 
-/** A processing lock is of its queue, a named one of none. */
+/** A processing lock belongs to its queue, a named lock to none. */
 function queueOfLock(name: string): string {
   const prefix = processingLockName('')
   return name.startsWith(prefix) ? name.slice(prefix.length) : ''
 }
 
-/** The process that did it, in the detail of each event: whoever heals for others acts under one name. */
+/** Adds the process that did it to the detail of each event, because all that heal for others act under one name. */
 export function signedBy(healer: Healer | undefined, changes: readonly Change[]): readonly Change[] {
   if (healer === undefined) return changes
   return changes.map((change): Change => {

@@ -1,4 +1,4 @@
-/** Healing as an operation: the same command for every trigger; a dry run is the same decision, not applied. */
+/** Recovery as an operation: the same command for every trigger. A dry run is the same decision, not applied. */
 import * as z from 'zod'
 import type { Delivery } from '../../domain/delivery.ts'
 import { endableInstances, endInstance, type Instance } from '../../domain/instance.ts'
@@ -34,11 +34,11 @@ import {
   signedBy,
 } from './reclaim.ts'
 
-/** Rows one transaction takes: keeps it under 20 ms. */
+/** Rows that one transaction takes: keeps it under 20 ms. */
 export const maxReclaimed = 100
 const maxDryRun = 10_000
 
-/** Dead processes one command can name: a dry run all there are, a real run a piece of them. */
+/** Dead processes that one command can name: a dry run names all of them, a real run one batch. */
 export const maxDeaths = maxDryRun
 
 export const recoveryTriggers = ['claim', 'completion', 'open', 'timer', 'waiter', 'death', 'manual'] as const
@@ -57,7 +57,7 @@ export const report = lazily(() =>
     recoveryTimestamp: z.number(),
     ids: z.array(z.string()),
     byState: z.record(z.string(), z.number()),
-    /** What was taken from whom and why, for the log. */
+    /** What was taken, from whom and why, for the log. */
     reclaimed: z.array(
       z.object({
         kind: z.enum(['item', 'lock', 'delivery']),
@@ -67,7 +67,7 @@ export const report = lazily(() =>
         evidence: z.string(),
       }),
     ),
-    /** True when more may be left than one transaction takes. */
+    /** True if there may be more than one transaction takes. */
     more: z.boolean(),
   }),
 )
@@ -81,10 +81,10 @@ export const death = lazily(() =>
   }),
 )
 
-/** The process that heals in a namespace which is not its own. */
+/** The process that heals, in a namespace that is not its own. */
 export const healer = lazily(() => z.strictObject({ host: fields.text(300), pid: z.int().min(0) }))
 
-/** `known`: what the store knows of them. */
+/** `known`: what the store knows about these processes. */
 export function deathsIn(
   deaths: readonly (Death & { readonly instance: string })[],
   known: readonly Instance[] = [],
@@ -104,7 +104,7 @@ export const run = operation({
     z.strictObject({
       trigger: z.enum(recoveryTriggers).default('manual'),
       queue: fields.queue.optional(),
-      /** Healing before a claim begins with what was asked for; the rest of the piece is anybody's. */
+      /** Recovery before a claim starts with the claimed queues; the rest of the batch may come from any queue. */
       first: z.array(fields.queue).max(maxReclaimed).default([]),
       deaths: z.array(death()).max(maxDeaths).default([]),
       dryRun: z.boolean().default(false).describe('Report what would be done, and do nothing.'),
@@ -118,7 +118,7 @@ export const run = operation({
       ),
       /** Only puts due items in line; takes nothing from anybody. */
       promoteOnly: z.boolean().default(false),
-      /** Only locks with their lines and runs, and what the dead held: many lapsed items must not keep these waiting. */
+      /** Only locks with their lines and runs, and what the dead held: many lapsed items must not delay these. */
       locksOnly: z.boolean().default(false),
       healer: healer().optional(),
     }),
@@ -126,7 +126,7 @@ export const run = operation({
   needs({ queue, first, deaths, dryRun, promoteOnly, locksOnly }) {
     const instances = deaths.map(({ instance }) => instance)
     const name = queue === undefined ? null : processingLockName(queue)
-    // A dry run holds nobody up, so it may look at everything.
+    // A dry run blocks nobody, so it may look at everything.
     const limit = dryRun ? maxDryRun : maxReclaimed
     const lines = lineNeeds(instances, limit)
     const all = !promoteOnly && queue === undefined
@@ -224,10 +224,10 @@ export const run = operation({
         waiters.length >= limit ||
         orphans.length === limit ||
         freed.length < dependents.length ||
-        // Cascades that another process is at work on are its own: waiting for them here would be a busy loop.
+        // Leave cascades to the process that is working on them: waiting for them here would be a busy loop.
         (moreCascades && !input.dryRun && freed.length + finished.length > 0)
-      // Only where nothing of it is left, so that the next pass still finds the rest: what somebody else has locked
-      // was passed over here, and what an ended one holds is lost without a crash.
+      // End an instance only if nothing of it is left, so that the next pass still finds the rest: rows that somebody
+      // else had locked were skipped here, and what an ended instance holds counts as lost without a crash.
       const taken = [...takenItems, ...takenLocks, ...takenDeliveries].map(({ before }) => before)
       const ended = endableInstances(dead, held, [...taken, ...lines.left])
       const isEnded = (row: Change['before']) =>

@@ -1,4 +1,4 @@
-/** Retention: what is old and finished goes, a bounded piece at a time. Events have a retention of their own. */
+/** Retention: removes what is old and finished, one bounded batch at a time. Events have their own retention. */
 import * as z from 'zod'
 import { endableInstances, type Instance } from '../../domain/instance.ts'
 import type { Change, Context, RecoveryRun, RecoveryTotal } from '../../engines/engine.ts'
@@ -7,7 +7,7 @@ import { progressChange, trimmedRun } from '../run/control.ts'
 import { beforeOf, isPast, type Past, past } from './horizon.ts'
 
 const maxPerPiece = 200
-/** Enough to see what happened lately; the sums over all of them go on. */
+/** Enough to see what happened lately. The totals keep counting all of them. */
 const recoveriesKept = 1000
 
 export const run = operation({
@@ -38,7 +38,7 @@ export const run = operation({
     items:
       items &&
       ({ select: 'closedBefore', queue: null, before: beforeOf(items), limit: maxPerPiece } as const),
-    // One run a piece: its items go with it.
+    // One run per batch, because its items go with it.
     whole:
       items &&
       ({ select: 'progressEndedBefore', before: beforeOf(items), isTrimmed: false, limit: 1 } as const),
@@ -96,7 +96,7 @@ export const run = operation({
         : null,
     }
     return ask(needs, ({ held, totals, page }) => {
-      // What one still holds is lost without a crash, and only its row tells.
+      // Keep an instance that still holds something: only its row says that this was lost without a crash.
       const removed = endableInstances(instances, held, [])
       return {
         changes: [
@@ -115,7 +115,7 @@ export const run = operation({
   },
 })
 
-/** Nothing where the date they seemed old by has been corrected. */
+/** Nothing, if the date that made them seem old has been corrected. */
 function pastOf<Row>(rows: readonly Row[] | null, past: Past | null, context: Context): readonly Row[] {
   return rows !== null && past !== null && isPast(past, context) ? rows : []
 }
@@ -124,7 +124,7 @@ function removedInstance(before: Instance, agent: string): Change {
   return { table: 'instance', before, after: null, event: { kind: 'instance.removed', agent } }
 }
 
-/** Removed one by one, kept as a sum for each queue. */
+/** Removes the runs one by one and keeps a total per queue. */
 function foldRecoveries(runs: readonly RecoveryRun[], totals: readonly RecoveryTotal[]): Change[] {
   const queues = [...new Set(runs.map(({ queue }) => queue))]
   return [

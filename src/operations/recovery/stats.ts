@@ -1,4 +1,4 @@
-/** What healing would do now, what it did, and how often it failed. */
+/** What recovery would do now, what it did, and how often it failed. */
 import * as z from 'zod'
 import { processingLockName } from '../../domain/queue.ts'
 import type { RecoveryFailure } from '../../engines/engine.ts'
@@ -28,7 +28,7 @@ const statsView = lazily(() =>
       .nullable(),
     totals: z.object({ ...counts(), failures: z.number() }),
     lastSweptAt: z.number().nullable(),
-    /** The last failure to heal that anybody wrote down. */
+    /** The last recovery failure that anybody recorded. */
     lastError: z
       .object({ at: z.number(), trigger: z.string(), by: z.string(), error: z.string() })
       .nullable(),

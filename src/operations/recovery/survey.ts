@@ -1,4 +1,4 @@
-/** Where something is to be healed: here, and in all other namespaces. Reads only; each look is bounded. */
+/** Where recovery is needed: here, and in all other namespaces. Reads only; each look is bounded. */
 import * as z from 'zod'
 import { healerSilentMs, isHealing } from '../../domain/healer.ts'
 import { silentAfterMs } from '../../domain/instance.ts'
@@ -12,7 +12,7 @@ const machine = lazily(() => {
   return z.strictObject({ bootId, hostName, pidNamespace })
 })
 
-/** The oldest heals; the others matter when it has died, and who died is no longer listed soon after. */
+/** The oldest heals. The others matter once it has died, and a dead process soon drops off the list. */
 const maxHealers = 10
 
 export const look = operation({

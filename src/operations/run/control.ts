@@ -40,7 +40,7 @@ export function requireRun(known: readonly Progress[], run: string): Progress {
   })
 }
 
-/** The lock's current grant, taken for this very run: otherwise its end would not pause the run. */
+/** The lock's current grant. It must have been taken for this run, or the end of the lock would not pause the run. */
 function requireGrant(
   run: string,
   name: string,
@@ -57,7 +57,7 @@ function requireGrant(
   })
 }
 
-/** A record by anybody but the grant under which the run goes on is refused. */
+/** Refuses a record from any grant but the one that the run continues under. */
 export function assertGrant(
   progress: Progress,
   locks: readonly Lock[],
@@ -149,7 +149,7 @@ export const resume = operation({
   },
 })
 
-/** Nobody takes a run over from a holder whose lock still stands, be it under another lock's name. */
+/** Nobody may take over a run while its holder's lock is still live, even under another lock's name. */
 function assertLost(progress: Progress, locks: readonly Lock[], now: number): void {
   const holding = locks.find((lock) => lock.token === progress.token && !isExpired(lock, now))
   if (!holding) return
@@ -255,7 +255,7 @@ export const remove = operation({
   },
 })
 
-/** The items first: a run whose items are left would look as if nothing of it had been done. */
+/** Removes the items first: if items outlived their run, it would look as if nothing had been done. */
 function removedRun(
   run: Progress,
   outcomes: readonly Outcome[],
@@ -266,7 +266,7 @@ function removedRun(
   return [...removedOutcomes(outcomes, context), ...(isWhole ? [removed] : [])]
 }
 
-/** As retention leaves a completed run once all its items are removed. */
+/** Retention of a completed run: its items are removed, and once all are gone the run itself is trimmed. */
 export function trimmedRun(
   run: Progress,
   outcomes: readonly Outcome[],

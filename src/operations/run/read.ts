@@ -1,4 +1,4 @@
-/** How far runs are, and what is left of them. */
+/** How far along runs are, and what is left to do. */
 import * as z from 'zod'
 import { outcomeId } from '../../domain/progress.ts'
 import type { Decision } from '../../engines/engine.ts'
@@ -101,9 +101,9 @@ export const remaining = operation({
   }),
   decide({ known, outcomes }, { run, keys }) {
     const { completion, outcomesRemovedAt } = requireRun(known, run)
-    // It was completed, and nobody knows its items any more: whoever asks must not do them all again.
+    // The run was completed and its items are no longer known. The caller must not do them all again.
     if (outcomesRemovedAt !== null) return { changes: [], result: [] }
-    // Where none may fail, an item that failed is still to be done.
+    // If no item may fail, a failed one is still to be done.
     const settled = new Set(
       outcomes
         .filter(({ outcome }) => outcome !== 'failed' || completion === 'processed')

@@ -1,4 +1,4 @@
-/** Recording what was done of a run: counts, and outcomes of single items. */
+/** Recording the progress of a run: counts, and outcomes of single items. */
 import * as z from 'zod'
 import { countOutcomes, type Outcome, outcomeId, recordProgress } from '../../domain/progress.ts'
 import type { Change, Context } from '../../engines/engine.ts'
@@ -100,7 +100,7 @@ export const record = operation({
   },
 })
 
-/** Those that say something new; of several for one key, the last. */
+/** The outcomes that say something new. If a key occurs several times, the last one counts. */
 function newOutcomes(
   input: { run: string; outcomes?: readonly OutputOf<typeof outcome>[] | undefined },
   earlier: ReadonlyMap<string, Outcome>,

@@ -1,4 +1,4 @@
-/** Progress as callers see it, with what follows from the counts. */
+/** Progress as callers see it, with figures derived from the counts. */
 import * as z from 'zod'
 import { type Progress, paceOf, processedOf } from '../../domain/progress.ts'
 import { lazily } from '../../lazily.ts'
@@ -24,15 +24,15 @@ export const progressView = lazily(() =>
     startedAt: z.number(),
     updatedAt: z.number(),
     endedAt: z.number().nullable(),
-    /** When retention removed what became of its items. */
+    /** When retention removed the outcomes of its items. */
     outcomesRemovedAt: z.number().nullable(),
-    /** By how long it really ran, pauses apart. */
+    /** Based on the time it actually ran, without pauses. */
     ratePerSecond: z.number().nullable(),
     etaMs: z.number().nullable(),
     version: z.number(),
   }),
 )
-/** Get the progress of a run. */
+/** The progress of a run. */
 export type ProgressView = OutputOf<typeof progressView>
 
 export function viewProgress(progress: Progress, now: number): ProgressView {

@@ -1,4 +1,4 @@
-/** What a document was: its events, newest first, for as long as events are kept. */
+/** Past versions of a document: its events, newest first, for as long as events are kept. */
 import * as z from 'zod'
 import type { StoredEvent } from '../../domain/event.ts'
 import { lazily } from '../../lazily.ts'
@@ -7,7 +7,7 @@ import { type OutputOf, operation } from '../operation.ts'
 
 const pastView = lazily(() =>
   z.object({
-    /** Number of the event that tells it. */
+    /** Sequence number of the event that recorded it. */
     seq: z.number(),
     /** The version that was saved, or the one that was deleted. */
     version: z.number(),
@@ -18,7 +18,7 @@ const pastView = lazily(() =>
   }),
 )
 const historyView = lazily(() => z.object({ entries: z.array(pastView()), next: z.number().nullable() }))
-/** A page of what a document was. */
+/** A page of a document's past versions. */
 export type StateHistory = OutputOf<typeof historyView>
 
 const pageDefault = 50

@@ -83,7 +83,7 @@ export const set = operation({
   decide: saved,
 })
 
-/** `update` is the id of the update that saves, where one does. */
+/** `update`: id of the update that saves, if there is one. */
 export function saved(
   { state, floor }: { readonly state: State | null; readonly floor: StateFloor | null },
   input: { key: string; value: string; expectedVersion?: number | undefined; update?: string },
@@ -92,7 +92,7 @@ export function saved(
   assertStateVersion(input.key, state, input.expectedVersion)
   const { key: name, value: text, update = null } = input
   const after = saveState(state, floor, { key: name, value: text, agent, wall, update })
-  // An event has only what changed, but the history must be able to tell the value of every version.
+  // An event contains only what changed, but the history needs the value of every version.
   const detail = state?.value === text ? { detail: { value: text } } : {}
   return {
     changes: [{ table: 'state', before: state, after, event: { kind: 'state.set', agent, ...detail } }],

@@ -1,7 +1,7 @@
 /**
- * How updates of one document, each of which reads, changes and saves, get out of each other's way: one that lost to
- * another is preferred for a while, and others hold back. Preference decides only the order; whether a save may be
- * made is decided by the version alone.
+ * Keeps concurrent updates of one document, each of which reads, changes and saves, out of each other's way: an update
+ * that lost to another goes first for a while, and the others hold back. This affects only the order. Whether a save is
+ * allowed depends on the version alone.
  */
 import * as z from 'zod'
 import type { State } from '../../domain/state.ts'
@@ -18,7 +18,7 @@ const input = lazily(() => z.strictObject({ key: setInput().key, update: update(
 const foundView = lazily(() =>
   z.object({
     entry: stateView().nullable(),
-    /** For how long another update goes first; 0 = go on. */
+    /** How long another update goes first; 0 = go ahead. */
     heldBackMs: z.number(),
   }),
 )

@@ -1,4 +1,4 @@
-/** What the store's two clocks show: the one leases are judged by, and that of the wall. */
+/** The store's two clocks: the lease clock, by which leases are judged, and the wall clock. */
 import * as z from 'zod'
 import { operation } from '../operation.ts'
 

@@ -1,4 +1,4 @@
-/** What a process has found out about the store itself. The runtime's own. */
+/** What a process has found out about the store itself. Used by the runtime only. */
 import * as z from 'zod'
 import { lossSubject } from '../../domain/commit-loss.ts'
 import { operation } from '../operation.ts'

@@ -1,4 +1,4 @@
-/** Taking tasks: one by name, the next that fits, or several at once. */
+/** Claiming tasks: one by name, the next that matches, or several at once. */
 import * as z from 'zod'
 import type { Claimant, Process } from '../../domain/instance.ts'
 import type { Item } from '../../domain/item.ts'
@@ -78,7 +78,9 @@ const batchOutcome = lazily(() =>
 )
 export type BatchClaimOutcome = OutputOf<typeof batchOutcome>
 
-/** Bound to the caller's process, or to the one registered for it; only the first renews, so only that is short. */
+/**
+ * Bound to the caller's process, or to the one registered for it. Only the former renews, so only its lease is short.
+ */
 function requestOf(
   input: {
     leaseMs?: number | undefined
@@ -99,7 +101,7 @@ function requestOf(
   }
 }
 
-/** `freed`: how it stopped to wait for what has succeeded, where nobody has come to that yet. */
+/** `freed`: changes that free the task from blockers that have succeeded, if nobody has done so yet. */
 type MadeClaim = TaskClaim & { readonly freed: readonly Change[] }
 
 interface ClaimRows {
@@ -118,7 +120,7 @@ function claimOne(
   const rules = rulesFor(item, [{ queue, definition }], processes)
   const freed = freeing(item, { queue, definition }, closed, context)
   const claim = claimTask(freed.item, { ...rules, workflow }, request, context)
-  // What cannot be claimed after all stays as it is.
+  // A task that cannot be claimed after all stays as it is.
   return { ...claim, freed: claim.outcome === 'claimed' ? freed.changes : [] }
 }
 
@@ -134,7 +136,7 @@ function freeing(item: Item, defined: DefinedQueue, closed: readonly string[], c
   return { item: freed, changes }
 }
 
-/** Only who takes over from a lost holder needs to know what else that one held. */
+/** Only a claim that takes over from a lost holder needs to know what else that holder had. */
 function withProcesses<Output>(
   items: readonly (Item | null)[],
   { now }: Context,
@@ -156,7 +158,7 @@ function changesOf(claim: MadeClaim, context: Context): Change[] {
   return [...claim.freed, ...reclaimed, granted]
 }
 
-/** What else a lost holder held is taken later, and must not look as if it had been alone. */
+/** Whatever else a lost holder had is reclaimed later, and must not look then as if it had been held alone. */
 function lossesOf(
   claims: readonly TaskClaim[],
   processes: readonly Process[] | null,
@@ -166,7 +168,7 @@ function lossesOf(
   return lossRecords(taken, processes, context)
 }
 
-/** The audit tells of a task that was offered to another and taken by force. */
+/** The audit records that a task was offered to another agent and taken by force. */
 function takenFrom({ offeredTo }: Item, { agent }: Item): { offeredTo: string } | undefined {
   return offeredTo === null || offeredTo === agent ? undefined : { offeredTo }
 }
@@ -224,7 +226,7 @@ export const claimTaskForAgent = operation({
     const request = requestOf(input, process, defined, context)
     return withProcesses([item], context, (processes): Decision<TaskClaimOutcome> => {
       const claim = claimOne(item, { defined, processes, closed }, request, context)
-      // What is already held goes on; only something new is refused.
+      // A paused queue refuses only new claims. What is already held goes on.
       if (queue.pausedAt !== null && claim.outcome === 'claimed' && !claim.renewed)
         return { changes: [], result: { outcome: 'paused', reason: queue.pauseReason } }
       return {
@@ -306,7 +308,7 @@ function heldBy(
   } as const
 }
 
-/** How many are held already where a limit is reached, or null. */
+/** How many are already held if a limit is reached, otherwise null. */
 function tooMany(
   held: { byAgent: number; onHost: number },
   { maxPerAgent, maxPerHost }: HoldLimits,

@@ -1,4 +1,4 @@
-/** Freeing the locks of tasks by request: what expired, and what the dead left behind. */
+/** Freeing the locks of tasks on request: those that expired, and those that dead holders left behind. */
 import * as z from 'zod'
 import type { Item } from '../../domain/item.ts'
 import { isExpired } from '../../domain/lease.ts'
@@ -25,7 +25,7 @@ const report = lazily(() =>
         evidence: z.string(),
       }),
     ),
-    /** True when more may be left than one transaction takes. */
+    /** True if there may be more than one transaction takes. */
     more: z.boolean(),
   }),
 )
@@ -95,7 +95,7 @@ export const cleanupDeadAgentLocks = operation({
   },
 })
 
-/** Every row was read in this transaction, so what was renewed or granted anew meanwhile is not touched. */
+/** Every row was read in this transaction, so leases renewed or granted again in the meantime are left alone. */
 function free(
   items: readonly Item[],
   defined: DefinedQueue | null,
@@ -109,7 +109,7 @@ function free(
     const taken = items.flatMap(
       (item) => recoverItem(item, rulesFor(item, queues, processes), deaths, context) ?? [],
     )
-    // What nobody may take must not keep the caller asking.
+    // If nothing could be taken, asking again would not help.
     const result = { ...summary(taken), more: more && taken.length > 0 && !isTrial }
     if (isTrial || taken.length === 0) return { changes: [], result }
     const changes: Change[] = [

@@ -1,4 +1,4 @@
-/** What a holder does with a task: renew, release, hand to review, complete; and handing over everything. */
+/** What a holder does with a task: renew, release, hand to review, complete; and hand over everything. */
 import * as z from 'zod'
 import {
   assertHolds,
@@ -98,7 +98,7 @@ export const completeTask = operation({
   decide: (rows, input, context) => end(rows, input, context, 'done'),
 })
 
-/** A held task needs its token; a free one goes where its state allows. */
+/** A held task needs its token. A free one can move wherever its state allows. */
 function end(
   rows: Loaded<ReturnType<typeof taskNeeds>>,
   input: OutputOf<typeof completeInput>,
@@ -107,7 +107,7 @@ function end(
 ): Step<TaskView> {
   const { workflow } = requireQueue(rows.defined, taskQueue)
   const item = requireItem(rows.item, taskQueue, input.ref, input.token)
-  // Its first answer may have been lost.
+  // A repeated call: the answer to the first one may have been lost.
   if (to === 'done' && isCompletedUnder(item, input.token)) return same()
   const isGuarded = item.phase === 'held' || input.token !== undefined
   const claimant = { agent: context.agent, token: input.token }
@@ -154,7 +154,7 @@ export const handoff = operation({
     }),
   needs: (_input, caller) => ({
     defined: { select: 'queue', name: taskQueue } as const,
-    // Another process of the same name is a stranger; what it renews stays its own.
+    // Another process with the same agent name is a stranger: what it renews stays with it.
     held: { select: 'itemsOfAgent', ...caller, queue: taskQueue, limit: maxHandoff } as const,
   }),
   decide({ defined, held }, input, context) {

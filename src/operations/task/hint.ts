@@ -5,7 +5,7 @@ import { criticalPath, type Hinted, overlaps, waves } from '../../domain/task-hi
 import { lazily } from '../../lazily.ts'
 import { type OutputOf, operation } from '../operation.ts'
 
-/** More open tasks than this are nobody's plan. */
+/** Nobody plans with more open tasks than this. */
 const maxHinted = 2000
 
 const hintsView = lazily(() =>
@@ -46,7 +46,7 @@ export const hints = operation({
     } as const,
   }),
   decide({ page }) {
-    // What people call them; each is also taken wherever a task is named.
+    // The names people use. Each is accepted wherever a task is named.
     const names = new Map(page.rows.map(({ id, key }) => [id, key ?? id]))
     const nameOf = (id: string) => names.get(id) as string
     const tasks = page.rows.map((item): Hinted => {

@@ -52,5 +52,5 @@ export const removeTask = operation({
   },
 })
 
-/** So many of those that wait are named in a refusal. */
+/** How many of the waiting tasks a refusal names. */
 const maxNamed = 10

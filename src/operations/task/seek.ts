@@ -1,8 +1,8 @@
 /**
- * Finding the next task that fits. Where the filter has one list, its first row is the answer. Where it has several,
- * one of them is walked and the others are probed, and that may take long: a claim looks at the first rows only. If
- * there are more, it is refused with the place it came to, the caller goes on from there by reads (`tasks.seek`) and
- * claims again where it found one.
+ * Finding the next task that matches. If the filter has one list, its first row is the answer. If it has several, one
+ * of them is walked and the others are probed. That may take long, so a claim looks only at the first rows. If there
+ * are more, the claim is refused with the position it reached. The caller continues from there with reads
+ * (`tasks.seek`) and claims again once it has found a task.
  */
 import * as z from 'zod'
 import { compareInLine, type Item } from '../../domain/item.ts'
@@ -17,9 +17,12 @@ import { ask, operation, type Step } from '../operation.ts'
 import { suspectsOf } from '../queue/claim.ts'
 import { atHome, filter, itemFilter } from './task.ts'
 
-/** As many rows of a list as a claim looks at: a tenth of a millisecond. */
+/** Rows of a list that one claim looks at, in 0.1 ms. */
 const claimWindow = 100
-/** As many as one read does: the main loop must not stand still for long, and on a server a round trip should pay. */
+/**
+ * Rows that one read looks at: few enough not to block the main loop for long, enough to be worth a round trip to a
+ * server.
+ */
 const readWindow = 1000
 
 /** Which task is wanted. */
@@ -30,7 +33,7 @@ export const wantedTask = lazily(() => ({
 
 type WantedTask = z.output<z.ZodObject<ReturnType<typeof wantedTask>>>
 
-/** What a caller asks for as the engines know it; null = anything. A host that is named stands for the caller's own. */
+/** The caller's filter in the engines' terms; null = anything. A host named in it replaces the caller's own. */
 export function filterFor(
   { labels, owner, mine, host, maxPriority, anyHost = false }: WantedTask,
   caller: Caller,
@@ -41,11 +44,11 @@ export function filterFor(
   return Object.values(asked).every((value) => value === undefined) ? null : asked
 }
 
-/** Everything the next task is chosen from; where the caller has searched, from there on. */
+/** The rows that the next task is chosen from. If the caller has already searched, they start where it stopped. */
 export function candidateNeeds(filter: ItemFilter | null, caller: Caller) {
   return {
     ready: filter === null ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const) : null,
-    // Null where all of it was searched.
+    // Null without a filter, and when the whole list has been searched.
     matching:
       filter === null || caller.searched?.from === null
         ? null
@@ -56,7 +59,7 @@ export function candidateNeeds(filter: ItemFilter | null, caller: Caller) {
 
 const head = { by: 0, from: null }
 
-/** What can be claimed and stands in no list of ready tasks. */
+/** Tasks that can be claimed but are in no list of ready tasks. */
 function beside(filter: ItemFilter | null, caller: Caller) {
   return {
     suspects: suspectsOf(taskQueue, caller, { limit: 1, filter }),
@@ -64,7 +67,7 @@ function beside(filter: ItemFilter | null, caller: Caller) {
   }
 }
 
-/** One list needs no window: whatever is in it fits. */
+/** A single list needs no window: everything in it matches. */
 function page(filter: ItemFilter, { by, from }: SearchPlace, most: number | null) {
   const window = listsOf(filter).length > 1 ? most : null
   return { select: 'tasksMatching', filter, by, from, window, limit: 1 } as const
@@ -77,7 +80,7 @@ interface Candidates {
   readonly offers: readonly Item[]
 }
 
-/** The first in line, where nothing that was not looked at can stand before it. */
+/** The first in line, or null if a row that was not looked at could come before it. */
 export function firstCandidate({ ready, matching, suspects, offers }: Candidates): Item | null {
   const [first] = [...(ready ?? []), ...(matching?.items ?? []), ...suspects, ...offers].sort(compareInLine)
   const next = matching?.next ?? null
@@ -85,8 +88,8 @@ export function firstCandidate({ ready, matching, suspects, offers }: Candidates
 }
 
 /**
- * Refuses to call it empty where a list goes on, and where the search began further down: what became ready before that
- * place was not looked at. `Session` looks on and does not let the refusal through.
+ * Refuses to answer "empty" if the list goes on, or if the search began further down: tasks that became ready before
+ * that position were not looked at. `Session` continues the search, so its callers never see this refusal.
  */
 export function assertSearched(
   matching: Candidates['matching'],
@@ -100,17 +103,17 @@ export function assertSearched(
   })
 }
 
-/** Where an unfinished search goes on; null for any other error. */
+/** Where an unfinished search continues; null for any other error. */
 export function searchedTo(error: unknown): SearchPlace | null {
   return isHoldfastError(error) ? ((error.facts.searched ?? null) as SearchPlace | null) : null
 }
 
 export interface Sought {
-  /** Whether a task that fits can be claimed now. */
+  /** Whether a matching task can be claimed now. */
   readonly found: boolean
-  /** Where it stands, or where to go on. */
+  /** Its position, or where to continue. */
   readonly place: SearchPlace
-  /** A delayed task may become ready by a claim. */
+  /** A delayed task is due, and a claim may make it ready. */
   readonly isDue: boolean
 }
 
@@ -142,7 +145,7 @@ export const seek = operation({
     return {
       ready: filter === null ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const) : null,
       matching: filter !== null && isChosen ? page(filter, at ?? head, isWhole ? null : readWindow) : null,
-      // The shortest list is walked, and kept to.
+      // The search walks the shortest list and stays with it.
       counts: isChosen ? null : ({ select: 'wordCounts', lists, limit: readWindow } as const),
       ...beside(filter, caller),
       nextDueAt: { select: 'nextDueAt' } as const,

@@ -1,4 +1,4 @@
-/** Tasks: add, get, list, update, and the question whether an update would conflict. */
+/** Tasks: add, get, list, update, and check whether an update would conflict. */
 import * as z from 'zod'
 import { maxBlockers } from '../../domain/dependency.ts'
 import { createItem, type Item, type Json, moveItem, setItemBlockers } from '../../domain/item.ts'
@@ -44,14 +44,14 @@ const words = lazily(() => ({
 }))
 const title = lazily(() => fields.text(500).min(1).describe('A one-line title.'))
 
-/** What a task says, however it comes here. */
+/** The descriptive fields of a task, the same however it gets here. */
 export const taskWords = lazily(() => {
   const { body, labels, paths, owner, host } = words()
   const notes = z.array(z.object({ at: fields.wallTime, by: fields.name, text: fields.text(2000) }))
   return z.object({ title: title(), body, labels, paths, owner, host, notes })
 })
 
-/** Each dependency by id or key, under a name of its own. */
+/** Each dependency by id or key, under its own name. */
 function dependencyNeeds(refs: readonly string[]) {
   return Object.fromEntries(
     refs.map((each) => [`on ${each}`, { select: 'item', queue: taskQueue, ref: each } as const]),
@@ -70,7 +70,7 @@ function dependencies(rows: object, refs: readonly string[]): Item[] {
   })
 }
 
-/** The queue of tasks, made on first use. */
+/** The queue of tasks, created on first use. */
 function taskQueueOf(rows: { defined: Parameters<typeof ensureQueue>[0] }, context: Context) {
   const ensured = ensureQueue(rows.defined, taskQueue, context, 'task')
   assertSameWorkflow(ensured.queue, 'task')
@@ -129,7 +129,7 @@ export const addTask = operation({
   },
 })
 
-/** The same bound as every payload has. */
+/** The same limit as for every payload. */
 function assertSize(item: Item): void {
   fields.assertSize('task', [item.payload, item.data])
 }
@@ -157,7 +157,7 @@ export const filter = lazily(() => ({
 
 export type TaskFilter = z.output<z.ZodObject<ReturnType<typeof filter>>>
 
-/** `mine` is the caller's, or nobody's. */
+/** `mine` matches tasks that the caller owns and tasks without an owner. */
 export function itemFilter({ mine, ...wanted }: TaskFilter, agent: string): ItemFilter {
   return { ...wanted, ownerOrNone: mine ? agent : undefined }
 }
@@ -168,7 +168,7 @@ function statesOf(wanted: Statuses | Statuses[] | undefined): string[] | null {
   return wanted === undefined ? null : [wanted].flat().map(stateOfStatus)
 }
 
-/** What belongs on the machine of the process that asks, or on none. */
+/** Tasks that belong on the caller's machine, or on none in particular. */
 export function atHome({ host }: Pick<Caller, 'host'>): ItemFilter {
   return { hostOrNone: host ?? null }
 }
@@ -272,7 +272,7 @@ export const updateTask = operation({
     })
 
     function change(task: Item) {
-      // One act of the caller is one version.
+      // One call raises the version by one.
       const after = { ...task, version: item.version + 1 }
       assertSize(after)
       const kind = to === undefined ? 'item.updated' : 'item.moved'

@@ -1,4 +1,4 @@
-/** A task as callers see it: an item in the words of tasks. */
+/** A task as callers see it: an item in task terms. */
 import * as z from 'zod'
 import { readWords, statusOf, taskQueue, taskStatuses } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
@@ -22,17 +22,17 @@ export const taskView = lazily(() =>
     priority: z.number(),
     labels: z.array(z.string()),
     paths: z.array(z.string()),
-    /** Whose task it is, whoever works on it. */
+    /** Whose task it is, no matter who works on it. */
     owner: z.string().nullable(),
     host: z.string().nullable(),
-    /** Who alone may claim it, and until when. */
+    /** The only agent that may claim it, and until when. */
     offeredTo: z.string().nullable(),
     offeredUntil: z.number().nullable(),
     notes: z.array(z.object({ at: z.number(), by: z.string(), text: z.string() })),
     metadata: z.unknown(),
     dependsOn: z.array(z.string()),
     waitingFor: z.array(z.string()),
-    /** Who works on it now; null also when the lease has lapsed. */
+    /** Who is working on it now; also null once the lease has lapsed. */
     assignee: z.string().nullable(),
     assignedAt: z.number().nullable(),
     lockUntil: z.number().nullable(),
@@ -92,7 +92,7 @@ export const taskNeeds = ({ ref }: { ref: string }) => ({
   item: { select: 'item', queue: taskQueue, ref } as const,
 })
 
-/** What an act on an item led to, told as a task. */
+/** The result of an item operation, shown as a task. */
 export function asTask(step: Step<ItemView>): Step<TaskView> {
   return mapStep(step, viewTask)
 }

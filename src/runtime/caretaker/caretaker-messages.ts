@@ -1,4 +1,4 @@
-/** What the caretaker thread is given, and what it tells the main thread. */
+/** What the caretaker thread is started with, and the messages between it and the main thread. */
 import type { HoldfastError } from '../../errors.ts'
 import type { LogFacts, LogName } from '../../logger.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
@@ -6,7 +6,7 @@ import type { CaretakerOptions } from './caretaker.ts'
 
 export interface ThreadData {
   readonly url: string
-  /** The file it must be. */
+  /** The file that the URL must lead to. */
   readonly file: string | undefined
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
@@ -16,7 +16,7 @@ export interface ThreadData {
   readonly cell: SharedArrayBuffer
 }
 
-/** `wake`: a lease on the board needs looking after before the next duty. `checkpoint`: much was written. */
+/** `wake`: a lease on the board needs attention before the next duty. `checkpoint`: a lot was written. */
 export type ToThread = 'stop' | 'rejoin' | 'wake' | 'checkpoint'
 
 export type FromThread =

@@ -1,4 +1,4 @@
-/** Starts the caretaker where it belongs: in a thread, or here when time or store cannot be shared with one. */
+/** Starts the caretaker in a thread, or in this one if the environment or the store cannot be shared with a thread. */
 import type { Worker } from 'node:worker_threads'
 import type { OpenedEngine } from '../../engines/open.ts'
 import type { Environment } from '../../environment.ts'
@@ -23,7 +23,7 @@ export interface CaretakerSetup {
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
   readonly options: CaretakerOptions
-  /** This process goes on as a new instance. */
+  /** This process continues as a new instance. */
   readonly rejoined: (instance: string) => void
 }
 
@@ -32,11 +32,11 @@ const restartAfterMs = 1000
 /** The caretaker as its process sees it. */
 export interface CaretakerHandle {
   stop(): Promise<void>
-  /** Joins the fleet again if this instance has ended; answers what the process goes on as. */
+  /** Rejoins the fleet if this instance has ended; returns the instance the process continues as. */
   rejoin(): Promise<string>
 }
 
-/** Once it is at work: from then on every lease is renewed in time. */
+/** Resolves once the caretaker is running: from then on every lease is renewed in time. */
 export async function startCaretaker(setup: CaretakerSetup): Promise<CaretakerHandle> {
   const { engine, lost, board, options, rejoined } = setup
   if (engine instanceof ThreadedEngine) return engine.startCaretaker({ options, board, lost, rejoined })
@@ -68,7 +68,7 @@ async function startInThread(setup: CaretakerSetup): Promise<CaretakerHandle> {
   let { options } = setup
   let closing = false
   let thread: Worker | null = null
-  /** Who waits to hear what this process goes on as. */
+  /** Callers waiting to hear which instance this process continues as. */
   const asking = new Set<(instance: string) => void>()
   board.onEarlierDuty(() => post('wake'))
   engine.onLogGrown?.(() => post('checkpoint'))
@@ -78,14 +78,14 @@ async function startInThread(setup: CaretakerSetup): Promise<CaretakerHandle> {
     throw notStarted('the thread that renews leases', error)
   }
 
-  /** A thread that died is started anew; the board still says what to renew, and meanwhile deadlines run out. */
+  /** Restarts a thread that died. The board still says what to renew; until then, deadlines run down. */
   function startAgain(cause: unknown): void {
     if (closing || engine.isLost) return
     logger.error({ leases: [...board.leases()].length, error: String(cause) }, 'renew.failed')
     environment.timer(restartAfterMs, () => {
       if (closing || engine.isLost) return
       start(() => {}, startAgain)
-      // Nobody waits for this one. Said after everything else: listening for messages takes it back.
+      // Nobody waits for this one. Must come last: attaching a message listener refs the thread again.
       thread?.unref()
     })
   }
@@ -115,7 +115,7 @@ async function startInThread(setup: CaretakerSetup): Promise<CaretakerHandle> {
       else if (message.type === 'failed') cause = loseWith(revive(message.error))
       else if (message.type === 'ready') {
         isReady = true
-        // At work, it alone must not keep the program running.
+        // Once it is running, it must not keep the program alive by itself.
         if (!closing) started.unref()
         ready()
       } else logger[message.level]?.(message.facts, message.name)
@@ -132,7 +132,7 @@ async function startInThread(setup: CaretakerSetup): Promise<CaretakerHandle> {
     })
   }
 
-  /** A thread that started late did not find the file any more. */
+  /** A thread that started late found the file gone. */
   function loseWith(error: HoldfastError): HoldfastError {
     if (typeof error.facts.lost === 'string') engine.lose?.(error.facts.lost)
     return error
@@ -166,7 +166,7 @@ async function startInThread(setup: CaretakerSetup): Promise<CaretakerHandle> {
       if (thread === null) return options.instance
       const answer = new Promise<string>((resolve) => asking.add(resolve))
       post('rejoin')
-      // The thread alone does not keep the program running; who waits for it does.
+      // The thread alone does not keep the program running; a caller that waits for it does.
       thread.ref()
       const instance = await answer
       if (!closing && asking.size === 0) thread?.unref()

@@ -1,4 +1,4 @@
-/** The caretaker in a thread: its own connection, its own event loop; leases and deadlines are on the shared board. */
+/** The caretaker in a thread: its own connection and event loop; leases and deadlines are on the shared board. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { openEngine } from '../../engines/open.ts'
 import { systemEnvironment } from '../../host/system.ts'
@@ -29,7 +29,7 @@ async function begin(): Promise<void> {
     durability: data.durability,
     busyTimeoutMs: data.busyTimeoutMs,
     recoverOnOpen: false,
-    // The store is a file here, which is never away.
+    // The store is a file here, so it is never unavailable.
     patienceMs: data.busyTimeoutMs,
     recoverOnClaim: false,
     hasCaretaker: true,

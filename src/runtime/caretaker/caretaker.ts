@@ -1,8 +1,8 @@
 /**
- * The caretaker keeps what this process holds and heals what others lost: renews leases, notices lost ones, looks
- * for dead holders, sweeps, cleans. It runs in a thread of its own, so that a busy main loop loses nothing;
- * with an injected environment or a private store it runs in the main thread. It sleeps until its next duty, and is
- * woken when one comes earlier.
+ * The caretaker keeps what this process holds and heals what others lost: it renews leases, notices lost ones, looks
+ * for dead holders, sweeps, and cleans up. It runs in its own thread, so that a busy main loop loses nothing; with an
+ * injected environment or a private store it runs in the main thread. It sleeps until its next duty, and is woken when
+ * one comes up earlier.
  */
 import { jitterMin, nextDutyAt } from '../../domain/duty.ts'
 import { healerAgent } from '../../domain/healer.ts'
@@ -39,14 +39,14 @@ export interface CaretakerOptions {
   readonly retention: RetentionOptions
   readonly wedgedAfterMs: number
   readonly storeIsLocal: boolean
-  /** Opening the store left some of what has lapsed. */
+  /** Opening the store left some lapsed leases unhealed. */
   readonly hasMoreToHeal: boolean
 }
 
-/** How the caretaker tells its process what happened. */
+/** How the caretaker reports to its process. */
 export interface CaretakerReports {
   lost(lease: LeaseRef): void
-  /** This process goes on as a new instance: the old one was taken for dead. */
+  /** This process continues as a new instance: the old one was taken for dead. */
   rejoined(instance: string): void
   log(level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts): void
 }
@@ -61,16 +61,18 @@ interface Times {
   retain: number
 }
 
-/** A cancel elsewhere, which rings no bell of ours, is noticed well within a second. */
+/** A cancel elsewhere rings no bell of ours; this way it is noticed well within a second. */
 const checkEveryMs = 400
 const beatEveryMs = 30_000
-/** However many leases are lost, one beat a second tells whether this process still counts. */
+/**
+ * However many leases are lost, one beat per second is enough to learn whether this instance still counts as running.
+ */
 const beatAgainMs = 1_000
-/** The main thread says so when much was written; this is for what the caretaker itself and a few commands write. */
+/** The main thread asks for a checkpoint after many writes; this covers what the caretaker and a few commands write. */
 const checkpointEveryMs = 5_000
 const goOnMs = 200
 
-/** What an engine with a file of its own can do besides. */
+/** What an engine with its own file can do in addition. */
 type Caretaken = Executor & Pick<OpenedEngine, 'checkpoint' | 'isThere' | 'storeId'>
 
 export class Caretaker {
@@ -93,7 +95,7 @@ export class Caretaker {
   readonly #storeHealer = new StoreHealer()
   #visiting: Promise<void> | null = null
   #cancelSleep: () => void = () => {}
-  /** How often the store was in doubt when it was last looked at. */
+  /** The store's count of doubts, about the lease clock or about what it has kept, at the last look. */
   #doubts = 0
   #closed = false
 
@@ -113,7 +115,7 @@ export class Caretaker {
     const execute: Execute = (operation, input) => this.#execute(operation, input)
     const { instance, storeIsLocal, wedgedAfterMs, recovery, retention } = options
     this.#membership = new Membership(environment, { instance, storeIsLocal, execute }, reports)
-    // Whoever takes a process for dead takes what it holds: that is how it finds out soonest.
+    // Taking a process for dead means taking its leases, so a lost lease is the earliest sign of that.
     const lost = (lease: LeaseRef) => {
       reports.lost(lease)
       this.#nextAt.beat = Math.min(this.#nextAt.beat, this.#beatAt + beatAgainMs)
@@ -149,19 +151,19 @@ export class Caretaker {
     await this.#probing.close()
   }
 
-  /** The main thread has written a lease down that needs looking after before the next duty. */
+  /** The main thread has added a lease that needs attention before the next duty. */
   wake(): void {
     this.#renewals.lookNow()
     this.#sleep()
   }
 
-  /** The main thread has written much. */
+  /** The main thread has written a lot. */
   checkpointSoon(): void {
     this.#nextAt.checkpoint = 0
     this.#sleep()
   }
 
-  /** Until the next duty; called again whenever one has become due earlier. */
+  /** Sleeps until the next duty; called again whenever a duty becomes due earlier. */
   #sleep(): void {
     if (this.#closed || this.#working !== null) return
     this.#cancelSleep()
@@ -169,7 +171,7 @@ export class Caretaker {
     const until = nextDutyAt(this.#dutiesAt(), { now, isHolding: this.#board.isHolding })
     const hasSeenAll = this.#board.sleep(until, this.#renewals.seenWrites)
     const ms = hasSeenAll ? until - now : Math.min(until - now, lookAgainMs)
-    // Timers count in whole milliseconds and may be early by one.
+    // Timers count in whole milliseconds and may fire one early.
     this.#cancelSleep = this.#environment.timer(Math.ceil(ms) + 1, () => {
       this.#board.awake()
       this.#working = this.tick().then((goesOn) => {
@@ -182,14 +184,14 @@ export class Caretaker {
   #dutiesAt(): number[] {
     const { check, probe, sweep, beat, checkpoint, retain } = this.#nextAt
     const own = [this.#renewals.nextAt, beat, this.#board.isHolding ? check : Number.POSITIVE_INFINITY]
-    // Healing that is under way goes on by itself, and asks for the next round at its end.
+    // A healing that is under way continues by itself and schedules the next round when it ends.
     if (this.#healing !== null) return own
     return [...own, probe, sweep, checkpoint, retain, this.#hasMoreToHeal ? 0 : Number.POSITIVE_INFINITY]
   }
 
-  /** One round; every part reports its own failure and stops no other. False when there is nothing left to do, ever. */
+  /** One round. Each part reports its own failure and stops no other. False when there is nothing left to do, ever. */
   async tick(): Promise<boolean> {
-    // Its process was told, and everything it held is lost: there is nothing more to take care of.
+    // The process has been told, and everything it held is lost: there is nothing left to look after.
     if (this.#executor.isThere?.() === false) return false
     const now = this.#environment.monotonic()
     const jump = this.#board.isHolding ? this.#clocks.look() : this.#clocks.glance()
@@ -209,14 +211,16 @@ export class Caretaker {
     return true
   }
 
-  /** Others spare what we hold only while they doubt the clock; by then it has to run by the clock as it is now. */
+  /**
+   * Others spare our leases only while they doubt the clock; before that ends, the leases must follow the new clock.
+   */
   #watchStoreClock(): void {
     const { doubts = 0 } = this.#executor
     if (doubts !== this.#doubts) this.#renewals.doubt()
     this.#doubts = doubts
   }
 
-  /** Beside the renewals: what waits for others' transactions must not keep our own leases waiting. */
+  /** Runs alongside the renewals: waiting for other processes' transactions must not delay our own leases. */
   async #heal(now: number): Promise<void> {
     const { recovery, retention } = this.#options
     if (this.#isDue('checkpoint', now, checkpointEveryMs)) this.#checkpoint()
@@ -232,7 +236,7 @@ export class Caretaker {
     return true
   }
 
-  /** What opening the store had no time for; a little at a time, so that deaths are noticed meanwhile. */
+  /** Does what opening the store had no time for; a little at a time, so that deaths are noticed in between. */
   async #goOnHealing(): Promise<void> {
     const until = this.#environment.monotonic() + goOnMs
     try {
@@ -249,7 +253,7 @@ export class Caretaker {
     try {
       const healing = this.#healingBy('timer')
       const { bootId, hostName, pidNamespace } = this.#environment.host.identity
-      // At once: on a server they are one transaction.
+      // Concurrently: on a server they share one transaction.
       const [{ isDue, healers, hasEnded }, ended] = await Promise.all([
         this.#execute('recovery.look', {
           machine: { bootId, hostName, pidNamespace },
@@ -259,7 +263,7 @@ export class Caretaker {
       ])
       if (hasEnded) await this.#beat()
       const deaths = deathsAmong(ended)
-      // Mostly there is nothing: then nobody has to wait for a write that changes nothing.
+      // Usually there is nothing to do, and then nobody should wait for a write that changes nothing.
       const isHealed = isDue || deaths.length > 0
       if (isHealed) await heal(healing, deaths)
       await Promise.all([isHealed ? null : endSilent(healing), this.#warnNear()])
@@ -270,7 +274,7 @@ export class Caretaker {
     }
   }
 
-  /** Beside the sweeps: however much there is to do elsewhere, our own namespace does not wait for it. */
+  /** Runs alongside the sweeps: our own namespace does not wait, however much there is to do elsewhere. */
   #visitOthers(): void {
     this.#visiting ??= this.#storeHealer
       .visit(this.#healingOthersBy('timer'))
@@ -282,7 +286,7 @@ export class Caretaker {
       })
   }
 
-  /** Each piece is a transaction of its own; where there is nothing to tell there is none. */
+  /** One transaction per piece, and none if there is nothing to warn about. */
   async #warnNear(): Promise<void> {
     for (let warned = 1, more = true; more && warned > 0 && !this.#closed; ) {
       const near = await this.#execute('lease.listNear', {})
@@ -324,7 +328,7 @@ export class Caretaker {
     }
   }
 
-  /** A claim was refused because this instance has ended. Answers what this process goes on as. */
+  /** A claim was refused because this instance has ended. Returns the instance this process continues as. */
   async rejoin(): Promise<string> {
     await this.#beat()
     return this.#membership.instance

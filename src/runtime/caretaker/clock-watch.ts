@@ -1,8 +1,12 @@
-/** Notices when the clocks of this host disagree: a suspend, or a date set by hand. A reason for doubt, not for giving up. */
+/**
+ * Notices when the clocks of this host disagree: a suspend, or a changed date. A reason for doubt, not for giving up.
+ */
 import type { Environment } from '../../environment.ts'
 
 const toleranceMs = 2000
-/** Clocks that are only glanced at drift apart by themselves over hours, and are set anew before that shows. */
+/**
+ * Between full looks the clocks drift apart by themselves over hours; a look this often resets them before it shows.
+ */
 const maxGlanceMs = 5000
 
 export class ClockWatch {
@@ -14,7 +18,7 @@ export class ClockWatch {
     this.#last = this.#read()
   }
 
-  /** How far the other clocks ran away from the awake time since the last look, or null. */
+  /** How far the other clocks diverged from awake time since the last look; null if within tolerance. */
   look(): { sleptMs: number; wallJumpMs: number } | null {
     const now = this.#read()
     const awakeMs = now.monotonic - this.#last.monotonic
@@ -26,7 +30,7 @@ export class ClockWatch {
       : null
   }
 
-  /** As a look, but asks the system for the time since boot only if there is a reason to, or now and then. */
+  /** Like `look`, but reads the time since boot only if something seems wrong or the last look is 5 s ago. */
   glance(): ReturnType<ClockWatch['look']> {
     const awakeMs = this.#environment.monotonic() - this.#last.monotonic
     const wallJumpMs = this.#environment.now() - this.#last.wall - awakeMs

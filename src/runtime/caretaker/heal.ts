@@ -19,19 +19,19 @@ export interface Healing {
   readonly dryRun?: boolean | undefined
   /** Only what lapsed longer ago than this; dead holders are reclaimed at once. */
   readonly maxAgeMs?: number | undefined
-  /** What runs whose holder was lost are told they are paused for; what is known of the loss follows. */
+  /** The reason recorded for pausing runs whose holder was lost; what is known about the loss follows it. */
   readonly pauseReason?: string | undefined
-  /** Set where the namespace is not this process's own: recorded with everything it does there. */
+  /** Set if the namespace is not this process's own: recorded with everything it does there. */
   readonly healer?: Healer | undefined
-  /** Locks with their lines and runs, and what the dead held. */
+  /** Only locks with their lines and runs, and what the dead held. */
   readonly locksOnly?: true | undefined
-  /** Whether the rest is left to others. */
+  /** Whether to stop and leave the rest to others. */
   readonly isOver?: () => boolean
   readonly execute: Execute
   log(level: 'info' | 'warn', name: LogName, facts: LogFacts): void
 }
 
-/** Processes judged in one go: more would keep the loop busy, so the rest come with the next page. */
+/** Processes judged in one go: more would keep the event loop busy, so the rest come with the next page. */
 const maxPage = 500
 
 export interface Death {
@@ -44,7 +44,7 @@ export type Judgement = Verdict & { readonly instance: string }
 
 type Judging = Pick<Healing, 'environment' | 'storeIsLocal' | 'execute'>
 
-/** What this process can say of those it can judge, page by page; the others would only be unknown. Reads only. */
+/** Judges one page of the processes that this one can judge; the others would only be unknown. Read-only. */
 export async function judgePage(
   { environment, storeIsLocal, execute }: Judging,
   after: string | null,
@@ -52,7 +52,7 @@ export async function judgePage(
   const { bootId, hostName, pidNamespace } = environment.host.identity
   const { instances, next } = await execute('instance.list', {
     machine: { bootId, hostName, pidNamespace },
-    // A store on a disk of this machine has seen nobody else; of other boot ids are containers, and what ran before a restart.
+    // A store on a local disk was opened only from this machine: other boot ids are containers or earlier boots.
     otherBoots: storeIsLocal,
     limit: maxPage,
     ...(after === null ? {} : { after }),
@@ -64,7 +64,7 @@ export async function judgePage(
   return { judged, next }
 }
 
-/** What left in good order and still holds something: it is lost, as if its process were dead. Reads only. */
+/** Instances that left in good order but still hold something, which is lost as if they had died. Read-only. */
 export async function endedHolders({ execute }: Pick<Judging, 'execute'>): Promise<Judgement[]> {
   const ended = await execute('instance.listEndedHolders', {})
   return ended.map(({ id, endReason }) => ({
@@ -74,7 +74,7 @@ export async function endedHolders({ execute }: Pick<Judging, 'execute'>): Promi
   }))
 }
 
-/** All pages, as far as one command can name them, and those that ended and still hold something. */
+/** All pages, up to as many as one command can name, plus ended instances that still hold something. */
 export async function judgeRunning(judging: Judging): Promise<Judgement[]> {
   const all = await endedHolders(judging)
   for (let after: string | null = null, more = true; more; ) {
@@ -86,7 +86,7 @@ export async function judgeRunning(judging: Judging): Promise<Judgement[]> {
   return all.slice(0, maxDeaths)
 }
 
-/** Any doubt about a process leaves its leases to lapse by themselves. */
+/** If there is any doubt about a process, its leases are left to lapse. */
 export function deathsAmong(judged: readonly Judgement[]): Death[] {
   return judged
     .filter(({ liveness }) => liveness === 'dead')
@@ -98,8 +98,8 @@ export async function findDeaths(judging: Judging): Promise<Death[]> {
 }
 
 /**
- * Gives back everything lapsed, and what the dead held. One transaction takes a bounded piece; others get their turn.
- * Many dead are a piece at a time too; a dry run changes nothing, so it sees all of them at once.
+ * Reclaims everything lapsed, and what the dead held. One transaction takes a bounded piece, so that others get in
+ * between. Many dead are also taken a piece at a time; a dry run changes nothing, so it sees all of them at once.
  */
 export async function heal(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
   const { dryRun } = healing
@@ -110,13 +110,13 @@ export async function heal(healing: Healing, deaths: readonly Death[]): Promise<
   return ended(healing, addReports(reports))
 }
 
-/** What opening a store waits for when there is much to heal, beside locks and what the dead held. */
+/** How long opening a store spends on the rest if there is much to heal, after locks and what the dead held. */
 const openMs = 200
 
 /**
- * What must be healed before a store is used, so that it opens soon: 1. one piece of everything, which mostly is all
- * there is. 2. All locks, their lines and runs, and all that the dead held. 3. Items, for a moment. `more` says whether
- * some are left: somebody has to go on.
+ * Heals what must be healed before a store is used, so that it opens quickly: 1. One piece of everything, which usually
+ * is all there is. 2. All locks, their lines and runs, and everything the dead held. 3. Items, for 200 ms. `more` says
+ * whether some are left: then somebody has to continue.
  */
 export async function healAtOpen(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
   const { environment } = healing
@@ -135,7 +135,7 @@ export async function healAtOpen(healing: Healing, deaths: readonly Death[]): Pr
 
 async function ended(healing: Healing, total: RecoveryReport): Promise<RecoveryReport> {
   const { dryRun, trigger, queue } = healing
-  // Whoever starts a server looks for this line: that nothing had to be done is news too.
+  // Operators look for this line when a server starts, so log it even if there was nothing to do.
   if (trigger === 'open' && !dryRun && isNothing(total)) logSummary(healing.log, total, 'open', 0)
   if (dryRun || queue !== undefined || trigger === 'death') return total
   return { ...total, instancesEnded: total.instancesEnded + (await endSilent(healing)) }
@@ -164,8 +164,9 @@ async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<Re
 }
 
 /**
- * Processes of other machines that went without a word (killed containers) would stay for ever: nobody here can judge
- * them. Those that have been silent for long and hold nothing end; one that lives after all joins again.
+ * Processes on other machines that vanished without a word (killed containers) would stay listed for ever, because
+ * nobody here can judge them. Those that have long been silent and hold nothing are ended; one that is alive after all
+ * rejoins.
  */
 export async function endSilent({
   environment,
@@ -181,10 +182,10 @@ export async function endSilent({
   return execute('instance.endSilent', { ids, healer })
 }
 
-/** The events tell of each; a log that grew with every item would bury the rest. */
+/** Each reclaim has its event; one log line per item would bury everything else. */
 const maxReclaimedLines = 10
 
-/** One line for what was done, and one for each of the first ten things taken from a lost holder. */
+/** Logs one line for the whole recovery, and one for each of the first ten things taken from a lost holder. */
 export function logRecovery(
   log: Healing['log'],
   report: RecoveryReport,
@@ -214,7 +215,7 @@ function logSummary(log: Healing['log'], report: RecoveryReport, trigger: Recove
   })
 }
 
-/** All of them, in order; at least one. */
+/** Adds up reports, in order; there must be at least one. */
 export function addReports(reports: readonly RecoveryReport[]): RecoveryReport {
   const last = reports.at(-1) as RecoveryReport
   const sum = (countOf: (report: RecoveryReport) => number) =>

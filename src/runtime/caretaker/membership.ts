@@ -1,4 +1,4 @@
-/** This process as a member of the fleet: it beats, and joins again when others took it for dead. */
+/** This process as a member of the fleet: it sends heartbeats, and rejoins when others took it for dead. */
 
 import type { Environment } from '../../environment.ts'
 import { messageOf } from '../../errors.ts'
@@ -11,7 +11,7 @@ export interface MembershipOptions {
   readonly execute: Execute
 }
 
-/** A peer that judges us wrongly once may do so again: joining anew must not fill the store. */
+/** A peer that misjudged us once may do it again: rejoining must not fill the store. */
 const rejoinEveryMs = 10_000
 
 export class Membership {
@@ -34,7 +34,7 @@ export class Membership {
     return this.#instance
   }
 
-  /** From here on it does not join again. */
+  /** After this it does not rejoin. */
   leave(): void {
     this.#hasLeft = true
   }
@@ -43,11 +43,11 @@ export class Membership {
   async beat(sweptAt: number | null): Promise<void> {
     const { host } = this.#environment
     try {
-      // What is old is swept.
+      // Old marks are removed, so keep ours fresh.
       if (!this.#options.storeIsLocal) host.ownMark.refresh(host.identity)
       const id = this.#instance
       const isRunning = await this.#options.execute('instance.beat', { id, sweptAt })
-      // Several may have asked at once: they join again as one.
+      // Several callers may have asked at once: they rejoin together.
       if (isRunning !== false || id !== this.#instance) return
       this.#rejoining ??= this.#rejoin()
       await this.#rejoining
@@ -57,7 +57,7 @@ export class Membership {
   }
 
   /**
-   * Somebody took this process for dead. What it held then is lost; what it claims from now on must belong to an
+   * Somebody took this process for dead. What it held then is lost. What it claims from now on must belong to an
    * instance whose death can still be noticed.
    */
   async #rejoin(): Promise<void> {

@@ -1,7 +1,7 @@
 /**
- * Looks for dead holders, so that what they held comes back at once. One process does so for all that can judge the same
- * processes, in every namespace; the others only watch it. Where processes cannot agree on one (no folder for its record,
- * a moved clock, a private store), each looks for itself, in its own namespace.
+ * Looks for dead holders, so that what they held is reclaimed at once. Among processes that can judge each other, one
+ * probes for all of them, in every namespace; the others only watch it. Where processes cannot agree on one (no folder
+ * for its record, a clock that was moved, a private store), each probes for itself, in its own namespace.
  */
 import { isUnknownBoot } from '../../domain/boot.ts'
 import { decideProber, type ProberRecord, type ProbingRole } from '../../domain/prober.ts'
@@ -12,18 +12,18 @@ import { StoreHealer, type StoreHealing } from './store-healing.ts'
 
 export interface ProbingOptions {
   readonly probeEveryMs: number
-  /** Tells the store from every other on this machine; null: nobody else can open it. */
+  /** Tells the store apart from every other on this machine; null if nobody else can open it. */
   storeId(): string | null
   instance(): string
   own(): Healing
   others(): StoreHealing
-  /** Whether this process holds anything or waits for it. */
+  /** Whether this process holds or waits for anything. */
   isHolding(): boolean
-  /** This process is not among those that run: others took it for dead. */
+  /** Called when this process is not listed as running: others took it for dead. */
   missing(): Promise<void>
 }
 
-/** The record is read so often by those that hold nothing: its process alone is watched more closely. */
+/** How often processes that hold nothing read the record; in between they only watch the prober's process. */
 const rereadEveryMs = 2_000
 
 export class Probing {
@@ -35,7 +35,7 @@ export class Probing {
   #isProber = false
   /** The prober that this process watches, and when its record was read. */
   #watched: { readonly record: ProberRecord; readonly readAt: number } | null = null
-  /** Where the next look goes on. */
+  /** Where the next page starts. */
   #after: string | null = null
   #visiting: Promise<void> | null = null
 
@@ -54,7 +54,7 @@ export class Probing {
       await this.#lookHere()
       if (role === 'prober') this.#lookElsewhere()
     } catch (error) {
-      // Somebody else may have more luck.
+      // Another process may succeed where this one failed.
       this.#leaveSeat()
       this.#after = null
       const { log, trigger } = this.#options.own()
@@ -62,7 +62,7 @@ export class Probing {
     }
   }
 
-  /** The others need not find out that it has gone. */
+  /** Gives up the seat, so that the others need not find out that this process is gone. */
   async close(): Promise<void> {
     this.#leaveSeat()
     this.#seat?.seat.close()
@@ -72,7 +72,7 @@ export class Probing {
   #findSeat(): ProberSeat | null {
     const { host } = this.#environment
     const store = this.#options.storeId()
-    // Without a boot id nobody can be judged, so nobody should wait for this process to do it.
+    // Without a boot id this process can judge nobody, so nobody should rely on it.
     if (host.proberSeat === undefined || store === null || isUnknownBoot(host.identity.bootId)) return null
     if (this.#seat?.store !== store) {
       this.#seat?.seat.close()
@@ -82,7 +82,7 @@ export class Probing {
     return this.#seat.seat
   }
 
-  /** Null where the seat cannot be had by anybody. */
+  /** Null if nobody can take the seat. */
   #roleAt(seat: ProberSeat): ProbingRole | null {
     const now = this.#environment.monotonic()
     if (this.#isWatched(seat, now)) return 'watcher'
@@ -97,7 +97,7 @@ export class Probing {
     return role === 'watcher' || seat.write(this.#record()) ? role : null
   }
 
-  /** Whether the prober that was read of lately still runs. */
+  /** Whether the prober's record was read recently and its process still runs. */
   #isWatched(seat: ProberSeat, now: number): boolean {
     if (this.#watched === null || this.#options.isHolding()) return false
     const { record, readAt } = this.#watched
@@ -114,7 +114,7 @@ export class Probing {
     this.#isProber = false
   }
 
-  /** A page each time: however many there are, a look stays short. */
+  /** One page at a time, so that each look stays short however many there are. */
   async #lookHere(): Promise<void> {
     const healing = this.#options.own()
     const { judged, next } = await judgePage(healing, this.#after)
@@ -126,7 +126,7 @@ export class Probing {
     if (deaths.length > 0) await heal(healing, deaths)
   }
 
-  /** Beside the looks: however much there is to do elsewhere, our own namespace does not wait for it. */
+  /** Runs alongside the looks: our own namespace does not wait, however much there is to do elsewhere. */
   #lookElsewhere(): void {
     const healing = this.#options.others()
     this.#visiting ??= this.#storeHealer

@@ -1,6 +1,6 @@
 /**
- * Failures to heal, on their way into the store: counted there, they outlive this process. One that cannot be written
- * down, because the store is what fails, is kept here and written with the next.
+ * Failures to heal, on their way into the store, where their count outlives this process. One that cannot be written,
+ * because the store is what fails, is kept here and written with the next.
  */
 import { fitText } from '../../domain/text.ts'
 import type { Environment } from '../../environment.ts'
@@ -10,11 +10,11 @@ import type { InputOf } from '../../operations/table.ts'
 
 type Failure = InputOf<'recovery.noteFailure'>
 
-/** Triggers are few, but a process may claim from any number of queues. */
+/** There are few triggers, but a process may claim from any number of queues. */
 const maxKinds = 100
 
 export class RecoveryFailures {
-  /** Not written down yet, by trigger and queue. */
+  /** Not written yet, by trigger and queue. */
   readonly #pending = new Map<string, Failure>()
   readonly #environment: Environment
   readonly #by: string
@@ -26,14 +26,14 @@ export class RecoveryFailures {
     this.#by = by
   }
 
-  /** The last one this process has seen. */
+  /** The most recent failure this process has seen. */
   last: NonNullable<RecoveryStats['lastError']> | null = null
 
   get pending(): number {
     return [...this.#pending.values()].reduce((sum, { count }) => sum + count, 0)
   }
 
-  /** From now on they can be written down. */
+  /** From now on failures can be written. */
   writeWith(write: (failure: Failure) => Promise<unknown>): void {
     this.#write = write
     void this.flush()
@@ -51,7 +51,7 @@ export class RecoveryFailures {
     void this.flush()
   }
 
-  /** Resolves when everything that can be written down is. */
+  /** Resolves when everything that can be written is written. */
   flush(): Promise<void> {
     this.#writing ??= this.#flush().finally(() => {
       this.#writing = null
@@ -67,7 +67,7 @@ export class RecoveryFailures {
       try {
         await write(failure)
       } catch {
-        // Told already, as what it is: the store is away. What came meanwhile is added to it.
+        // Already reported: the store is unavailable. Failures noted meanwhile are added to this one.
         const since = this.#pending.get(key)
         this.#pending.set(key, since ? { ...since, count: since.count + failure.count } : failure)
         return

@@ -1,4 +1,4 @@
-/** Keeps what is on the board: renews leases and places in time, and notices what was lost or cancelled elsewhere. */
+/** Keeps what is on the board: renews leases and waiters in time, and notices what was lost or cancelled elsewhere. */
 
 import { jitterMin } from '../../domain/duty.ts'
 import { renewEveryMs, safetyMarginMs } from '../../domain/lease.ts'
@@ -14,9 +14,9 @@ export interface RenewalOptions {
   readonly execute: Execute
 }
 
-/** A lease found on the board for the first time, or lost and not struck out yet, is looked at again so soon. */
+/** How soon to look again at a lease that is new on the board, or that is lost and not struck yet. */
 export const lookAgainMs = 100
-/** Whoever is silent for longer may not come when its turn does: its places in lines are left to lapse. */
+/** A process silent for longer may not respond when its turn comes, so its waiters are left to lapse. */
 const waitersAliveMs = 2_000
 
 export class Renewals {
@@ -24,13 +24,13 @@ export class Renewals {
   readonly #board: Board
   readonly #options: RenewalOptions
   readonly #reports: CaretakerReports
-  /** When each lease on the board is next renewed, by its slot there: two leases may have the same token. */
+  /** When each lease on the board is next renewed, by slot: two leases may share a token. */
   readonly #due = new Map<number, { readonly lease: BoardEntry; readonly at: number }>()
   /** When the next of them is due. */
   #nextAt: number
   #seenWrites: bigint
   #wedged = false
-  /** The clocks disagreed: every lease is renewed at once. */
+  /** The clocks disagreed: renew every lease at once. */
   #doubtful = false
 
   constructor(environment: Environment, board: Board, options: RenewalOptions, reports: CaretakerReports) {
@@ -38,19 +38,19 @@ export class Renewals {
     this.#board = board
     this.#options = options
     this.#reports = reports
-    // A thread that was started anew finds leases on the board.
+    // After a restart of this thread there may already be leases on the board.
     this.#nextAt = environment.monotonic() + lookAgainMs
     this.#seenWrites = board.writes
   }
 
-  /** Of the board, when it was last read. */
+  /** The board's count of writes when it was last read. */
   get seenWrites(): bigint {
     return this.#seenWrites
   }
 
-  /** When to renew next, or to find that the main loop hangs. */
+  /** When to renew next, or to check whether the main loop hangs. */
   get nextAt(): number {
-    // What hangs is renewed again once it turns, and then by the clocks as they are.
+    // While the loop hangs nothing is renewed. Once it turns again, everything is, by the clocks as they are then.
     if (this.#wedged) return this.#nextAt
     return this.#doubtful ? 0 : Math.min(this.#nextAt, this.#board.beatAt + this.#options.wedgedAfterMs + 1)
   }
@@ -60,7 +60,7 @@ export class Renewals {
     this.#nextAt = 0
   }
 
-  /** What is held has to run by the clocks as they are now. */
+  /** Held leases have to follow the clocks as they are now. */
   doubt(): void {
     this.#doubtful = true
   }
@@ -70,7 +70,7 @@ export class Renewals {
     this.#nextAt = Number.POSITIVE_INFINITY
     if (this.#isWedged(now)) return
     const leases = [...this.#board.leases()]
-    // One jitter for all that were granted since the last round: what was claimed together is renewed together.
+    // One jitter for everything granted since the last round: what was claimed together is renewed together.
     const jitter = this.#jitter()
     const due = leases.filter((lease) => this.#isDue(lease, now, jitter))
     const waiters = now - this.#board.beatAt > waitersAliveMs ? [] : [...this.#board.waiters()]
@@ -93,14 +93,14 @@ export class Renewals {
   }
 
   async #renewSome(leases: readonly BoardLease[]): Promise<void> {
-    // Counted from before the request: whatever it takes, we never believe longer than the store does.
+    // Counted from before the request: however long it takes, we never trust the lease longer than the store does.
     const requestedAt = this.#environment.monotonic()
     try {
       const { lost } = await this.#options.execute('lease.renew', { leases: leases.map(renewalOf) })
       const jitter = this.#jitter()
       for (const lease of leases) {
         if (lost.some((ref) => isSameGrant(ref, lease))) {
-          // Its process is told, and strikes it out when it comes to that.
+          // The process is told, and strikes it when it gets around to it.
           this.#due.set(lease.slot, { lease, at: requestedAt + lookAgainMs })
           continue
         }
@@ -118,7 +118,7 @@ export class Renewals {
     }
   }
 
-  /** A place that is gone is found so by its waiter, which stands in line anew. */
+  /** A waiter whose entry is gone finds out by itself and joins the line again. */
   async #renewWaiters(waiters: readonly BoardWaiter[]): Promise<void> {
     const requestedAt = this.#environment.monotonic()
     const next = (waiter: BoardWaiter, inMs: number) =>
@@ -134,7 +134,7 @@ export class Renewals {
     }
   }
 
-  /** Reads only: a lease that was cancelled or taken elsewhere is noticed well before its next renewal. */
+  /** Read-only: notices a lease that was cancelled or taken elsewhere well before its next renewal. */
   async check(): Promise<void> {
     const leases = [...this.#board.leases()].map(refOf)
     try {
@@ -148,7 +148,7 @@ export class Renewals {
     }
   }
 
-  /** A main loop that no longer turns must not keep its leases for ever: the work would never heal. */
+  /** A main loop that no longer turns must not keep its leases for ever: the work would never be reclaimed. */
   #isWedged(now: number): boolean {
     const silentForMs = now - this.#board.beatAt
     const wedged = silentForMs > this.#options.wedgedAfterMs

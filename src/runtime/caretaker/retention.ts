@@ -1,4 +1,4 @@
-/** Retention: removes what is old, a bounded piece per transaction, until nothing is left or the process closes. */
+/** Retention: removes old data, one bounded piece per transaction, until nothing is left or the process closes. */
 import { appendFileSync, closeSync, constants, fstatSync, fsyncSync, openSync } from 'node:fs'
 import { HoldfastError } from '../../errors.ts'
 import { isOwn } from '../../host/access.ts'
@@ -25,9 +25,9 @@ export async function retain(
   if (events !== null) await repeat(() => sealSome(execute, events, options.eventsExport))
 }
 
-/** From when each age counts back; null for what is kept for ever, and while no date is believed. */
+/** The cutoff for each age; null for what is kept for ever, and while the date is not trusted. */
 async function settle(execute: Execute, { itemsMs, eventsMs, answersMs }: RetentionOptions) {
-  // A completed run that nobody knows any more would run again.
+  // A completed run that was forgotten would run again.
   const runsMs = itemsMs === 0 || eventsMs === 0 ? 0 : Math.max(itemsMs, eventsMs)
   const agesMs = [itemsMs, runsMs, eventsMs, answersMs, instancesMs]
   const settled = await execute('retention.settle', { agesMs })
@@ -41,7 +41,7 @@ async function sealSome(execute: Execute, past: Past, path: string | undefined):
   const { removed, through } = await seal({ dryRun: true })
   if (removed === 0) return { more: false }
   const { events } = await execute('events.list', { since: 0, limit: removed })
-  // Exported and on disk before anything is removed; after a crash in between, lines repeat, by their number.
+  // Exported and on disk before anything is removed. After a crash in between, lines repeat, with the same number.
   appendDurably(path, events)
   return seal({ through })
 }
@@ -56,7 +56,10 @@ function appendDurably(path: string, events: readonly EventView[]): void {
   }
 }
 
-/** Not through a link, and into nothing but a plain file of the user: whoever may write to its folder may have put another there. */
+/**
+ * Opens only a plain file that belongs to the user or root, and follows no link: somebody else who may write to the
+ * folder could have put something there.
+ */
 function openExport(path: string): number {
   const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants
   const flags = O_WRONLY | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0)

@@ -1,6 +1,7 @@
 /**
- * Heals the namespaces that no process of their own heals. A bounded read finds where something is due or a process has
- * died; there the ordinary recovery runs. Two processes that do so at once do no harm: each thing is given back once.
+ * Heals namespaces that have no process of their own to do so. A bounded read finds where something is due or a process
+ * has died, and the ordinary recovery runs there. Two processes doing this at once do no harm: each lease is reclaimed
+ * only once.
  */
 import { type Healer, isHealerFor } from '../../domain/healer.ts'
 import type { Instance } from '../../domain/instance.ts'
@@ -16,13 +17,13 @@ export interface StoreHealing extends Healing {
   ): Promise<ResultOf<Name>>
 }
 
-/** Where the next look goes on; '' is the beginning, undefined the end. */
+/** Where the next survey continues; '' is the beginning, undefined the end. */
 interface Cursor {
   readonly namespaces: string | undefined
   readonly processes: string | undefined
 }
 
-/** What one visit may take: the rest is found again by the next. */
+/** Time limit of one visit: the next visit finds the rest. */
 const visitMs = 1_000
 
 const beginning: Cursor = { namespaces: '', processes: '' }
@@ -32,7 +33,7 @@ export function healerOf({ environment }: Pick<Healing, 'environment'>): Healer 
   return { host: hostName, pid }
 }
 
-/** Whether it is up to this process to heal for others, as far as it can tell of those that heal on its machine. */
+/** Whether this process should heal other namespaces, as far as it can judge the other healers on its machine. */
 export function isUpTo(
   self: string,
   healers: readonly Instance[],
@@ -70,7 +71,7 @@ async function surveyed(healing: StoreHealing, { namespaces, processes }: Cursor
   }
 }
 
-/** The ordinary recovery, in another namespace. What is logged says where. */
+/** Runs the ordinary recovery in another namespace. Log lines name the namespace. */
 async function healNamespace(healing: StoreHealing, namespace: string): Promise<RecoveryReport> {
   const there: Healing = {
     ...healing,
@@ -80,13 +81,13 @@ async function healNamespace(healing: StoreHealing, namespace: string): Promise<
   return heal(there, await findDeaths(there))
 }
 
-/** One after the other, over and over; a namespace that takes long, or fails, keeps no other from its turn. */
+/** Visits one namespace after another, round and round. One that takes long, or fails, does not block the others. */
 export class StoreHealer {
   readonly #beginning: Cursor
   #cursor: Cursor
   #last = ''
 
-  /** Looks for processes only if it begins with no namespaces. */
+  /** Looks for dead processes only, if the given cursor has no namespaces. */
   constructor(from = beginning) {
     this.#beginning = from
     this.#cursor = from
@@ -122,7 +123,7 @@ export class StoreHealer {
   }
 }
 
-/** Adds what was done in all other namespaces to what was done in one's own. Fails last: one that fails stops no other. */
+/** Adds what was done in all other namespaces to `own`. Throws only at the end: one that fails stops no other. */
 export async function healOthers(healing: StoreHealing, own: RecoveryReport) {
   let total = own
   const namespaces: string[] = []

@@ -1,27 +1,27 @@
 /**
- * The board: leases this process holds and places it has in lines, in memory that both threads see. The main thread writes a lease down when it
- * is granted and strikes it out when it ends; the caretaker reads what to renew and writes new deadlines. No message
- * has to arrive for a lease to be renewed, so a handler may block the event loop the moment it begins, and
- * `assertHeld()` is exact however busy the loop was.
+ * The board: the leases this process holds and its waiters in lock lines, in memory that both threads share. The main
+ * thread adds a lease when it is granted and strikes it when it ends; the caretaker reads what to renew and writes new
+ * deadlines. Renewing a lease takes no message between threads, so a handler may block the event loop as soon as it
+ * starts, and `assertHeld()` is exact however busy the loop was.
  */
 import { firstDutyAt } from '../../domain/duty.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 
 const maxLeases = 4096
-/** A claim of an item may bring the processing lock of its queue along, which nobody has counted on. */
+/** Claiming an item may also grant the processing lock of its queue, for which nobody reserved room. */
 const spare = 256
-/** Whoever waits for a lock has a place in line, and room for the lock besides. */
+/** A waiter for a lock needs a slot for itself and another for the lock. */
 const maxWaiters = maxLeases
 const maxSlots = maxLeases + spare + maxWaiters
-/** Names of locks have up to 200 characters of up to 4 bytes, and a slot number or the id of a place. */
+/** A lock name has up to 200 characters of up to 4 bytes each, plus a slot number or a waiter id. */
 const maxIdBytes = 1024
 const kinds = ['item', 'lock', 'waiter'] as const
-/** Where each number that is not of a slot lies. */
+/** Offsets of the numbers that belong to no slot. */
 const stateAt = { beat: 0, used: 1, held: 2, writes: 3, sleepsUntil: 4 } as const
 const stateSize = Object.keys(stateAt).length
 
-/** A deadline and, in its lowest bits, which lease of its slot it belongs to; the rest is good for 70 years of uptime. */
+/** The lowest bits of a stamp count the uses of its slot; the rest hold the deadline, enough for 70 years of uptime. */
 const useBits = 12n
 
 export interface BoardEntry {
@@ -32,33 +32,35 @@ export interface BoardEntry {
   readonly leaseMs: number
   /** Monotonic time just before the request that was granted. */
   readonly requestedAt: number
-  /** Its deadline as the board has it, and only this lease: see `extend`. */
+  /** Its deadline as stored on the board, tied to this one lease: see `extend`. */
   readonly stamp: bigint
 }
 
 export type BoardLease = BoardEntry & LeaseRef
 export type BoardWaiter = BoardEntry & { readonly kind: 'waiter' }
 
-/** A lease as it is granted. */
+/** A lease as granted, before it has a slot. */
 export type GrantedLease = Omit<BoardLease, 'slot' | 'stamp'>
-/** A place in line as it was taken. */
+/** A waiter as it joined the line, before it has a slot. */
 export type TakenWaiter = Omit<BoardWaiter, 'slot' | 'stamp'>
 
 export class Board {
   readonly buffer: SharedArrayBuffer
-  // Whole numbers only, because only those can be stored atomically: times are in microseconds.
+  // Integers only, because nothing else can be stored atomically: times are in microseconds.
   readonly #tokens: BigInt64Array<SharedArrayBuffer>
-  /** Deadline and use of each slot in one number, so that one compare-and-set changes a deadline of this lease alone. */
+  /**
+   * Deadline and use count of each slot in one number, so that one compare-and-set changes only this lease's deadline.
+   */
   readonly #stamps: BigInt64Array<SharedArrayBuffer>
   readonly #requestedAt: BigInt64Array<SharedArrayBuffer>
   readonly #leaseMs: BigInt64Array<SharedArrayBuffer>
-  /** Length of the id, and the kind in its last digit. */
+  /** Length of the id times the number of kinds, plus the kind. */
   readonly #idLengths: BigInt64Array<SharedArrayBuffer>
-  /** Last beat of the main loop; slots ever used, slots in use, writes so far; how long the caretaker sleeps. */
+  /** Last beat of the main loop; slots ever used; slots in use; writes so far; when the caretaker wakes up. */
   readonly #state: BigInt64Array<SharedArrayBuffer>
   readonly #ids: Buffer
   readonly #free: number[] = []
-  /** Slots of places: they take no lease its room. */
+  /** Slots of waiters: they do not count against the room for leases. */
   readonly #waiters = new Set<number>()
   #wakeCaretaker: () => void = () => {}
 
@@ -75,7 +77,7 @@ export class Board {
     this.#ids = Buffer.from(buffer, 5 * maxSlots * 8 + stateSize * 8)
   }
 
-  /** Main thread: throws unless so many more leases can be kept. */
+  /** Main thread: throws unless there is room for `count` more leases. */
   assertFree(count: number, most = maxLeases): void {
     const held = this.#used - this.#free.length - this.#waiters.size
     if (held + count <= most) return
@@ -86,13 +88,13 @@ export class Board {
     })
   }
 
-  /** Main thread: writes a lease down; from now on it is renewed. */
+  /** Main thread: adds a lease; from now on it is renewed. */
   write(lease: GrantedLease, deadline: number): number {
     this.assertFree(1, maxLeases + spare)
     return this.#write(lease, deadline)
   }
 
-  /** Main thread: writes a place down; null where there is no room: its waiter has to show itself that it lives. */
+  /** Main thread: adds a waiter. Null if there is no room: the waiter then has to renew itself. */
   writeWaiter(waiter: TakenWaiter): number | null {
     if (this.#waiters.size >= maxWaiters) return null
     const slot = this.#write(waiter, waiter.requestedAt + waiter.leaseMs)
@@ -107,7 +109,7 @@ export class Board {
     this.#leaseMs[slot] = BigInt(lease.leaseMs)
     this.#requestedAt[slot] = toMicroseconds(lease.requestedAt)
     Atomics.store(this.#stamps, slot, stampOf(deadline, useOf(Atomics.load(this.#stamps, slot)) + 1n))
-    // The token last: a reader that sees it sees the rest.
+    // The token last: a reader that sees it also sees the rest.
     Atomics.store(this.#tokens, slot, BigInt(lease.token))
     if (slot === this.#used) Atomics.store(this.#state, stateAt.used, BigInt(slot + 1))
     Atomics.add(this.#state, stateAt.held, 1n)
@@ -115,43 +117,43 @@ export class Board {
     return slot
   }
 
-  /** Main thread: calls back when a lease needs the caretaker earlier than it would look by itself. */
+  /** Main thread: calls back when a lease needs the caretaker before it would wake up by itself. */
   onEarlierDuty(wake: () => void): void {
     this.#wakeCaretaker = wake
   }
 
-  /** A caretaker that has just fallen asleep sees that there was a write: see `sleep`. */
+  /** A caretaker that is just falling asleep notices the write: see `sleep`. */
   #announce(lease: Pick<BoardEntry, 'requestedAt' | 'leaseMs'>): void {
     Atomics.add(this.#state, stateAt.writes, 1n)
     const neededAt = toMicroseconds(firstDutyAt(lease))
     if (neededAt >= Atomics.load(this.#state, stateAt.sleepsUntil)) return
-    // Once is enough: what is written from here on wakes it only if it needs it earlier still.
+    // Waking it once is enough: later writes wake it again only if they need it earlier still.
     Atomics.store(this.#state, stateAt.sleepsUntil, neededAt)
     this.#wakeCaretaker()
   }
 
-  /** Writes so far. Read before the leases are, they tell `sleep` whether there are new ones. */
+  /** Writes so far. Read it before reading the leases; `sleep` then tells whether new ones came in. */
   get writes(): bigint {
     return Atomics.load(this.#state, stateAt.writes)
   }
 
-  /** Caretaker: it is awake, and need not be woken. */
+  /** Caretaker: marks it as awake, so that nobody wakes it. */
   awake(): void {
     Atomics.store(this.#state, stateAt.sleepsUntil, 0n)
   }
 
-  /** Caretaker: is woken for anything earlier. False when something was written that it has not read. */
+  /** Caretaker: goes to sleep; any earlier duty wakes it. False if something was written that it has not read. */
   sleep(until: number, seenWrites: bigint): boolean {
     Atomics.store(this.#state, stateAt.sleepsUntil, toMicroseconds(until))
     return this.writes === seenWrites
   }
 
-  /** Whether anything at all is held or waited for. */
+  /** Whether this process holds or waits for anything at all. */
   get isHolding(): boolean {
     return Atomics.load(this.#state, stateAt.held) > 0n
   }
 
-  /** Main thread: the lease keeps its slot, and is not renewed until it is resumed. Negative tokens say so. */
+  /** Main thread: the lease keeps its slot but is not renewed until it is resumed. Marked by a negative token. */
   suspend(slot: number): void {
     Atomics.store(this.#tokens, slot, -magnitude(this.#tokenAt(slot)))
   }
@@ -161,7 +163,7 @@ export class Board {
     this.#announce({ requestedAt: this.#requestedMs(slot), leaseMs: Number(this.#leaseMs[slot]) })
   }
 
-  /** Main thread: the lease has ended; its slot may be used again. */
+  /** Main thread: the lease has ended; its slot may be reused. */
   strike(slot: number): void {
     Atomics.store(this.#tokens, slot, 0n)
     Atomics.sub(this.#state, stateAt.held, 1n)
@@ -169,7 +171,7 @@ export class Board {
     this.#free.push(slot)
   }
 
-  /** Caretaker: what to renew in a slot, or null; null also when another took the slot while it was read. */
+  /** Caretaker: what to renew in a slot. Null if there is nothing, or the slot was reused during the read. */
   read(slot: number): BoardEntry | null {
     const token = Atomics.load(this.#tokens, slot)
     if (token <= 0n) return null
@@ -185,7 +187,7 @@ export class Board {
       requestedAt: this.#requestedMs(slot),
       stamp,
     }
-    // Both: leases granted in one millisecond have the same token.
+    // Both checks are needed: leases granted in the same millisecond share a token.
     const isSameUse = useOf(Atomics.load(this.#stamps, slot)) === useOf(stamp)
     return isSameUse && Atomics.load(this.#tokens, slot) === token ? lease : null
   }
@@ -195,7 +197,7 @@ export class Board {
     for (const entry of this.#entries()) if (entry.kind !== 'waiter') yield entry as BoardLease
   }
 
-  /** Caretaker: all places to renew. */
+  /** Caretaker: all waiters to renew. */
   *waiters(): Generator<BoardWaiter> {
     for (const entry of this.#entries()) if (entry.kind === 'waiter') yield entry as BoardWaiter
   }
@@ -216,14 +218,14 @@ export class Board {
   }
 
   /**
-   * Caretaker: a later deadline for a lease it has renewed. False when the lease has ended meanwhile, or was given
-   * another deadline: its slot may belong to a new lease, which was not renewed.
+   * Caretaker: sets a later deadline for a lease it has renewed. False if the lease has ended meanwhile or has another
+   * deadline: the slot may belong to a new lease, which was not renewed.
    */
   extend({ slot, stamp }: Pick<BoardEntry, 'slot' | 'stamp'>, deadline: number): boolean {
     return Atomics.compareExchange(this.#stamps, slot, stamp, stampOf(deadline, useOf(stamp))) === stamp
   }
 
-  /** Main thread: no earlier than this for the lease in a slot; the caretaker may be extending it at the same time. */
+  /** Main thread: moves the deadline of a slot to at least this; the caretaker may be extending it at the same time. */
   extendTo(slot: number, deadline: number): void {
     for (let isDone = false; !isDone; ) {
       const stamp = Atomics.load(this.#stamps, slot)
@@ -235,7 +237,7 @@ export class Board {
     return deadlineOf(Atomics.load(this.#stamps, slot))
   }
 
-  /** Main thread: the event loop turns. */
+  /** Main thread: reports that the event loop is turning. */
   beat(now: number): void {
     Atomics.store(this.#state, stateAt.beat, toMicroseconds(now))
   }

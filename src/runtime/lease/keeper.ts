@@ -1,6 +1,6 @@
 /**
- * The main thread's side of leases: knows what this process holds, counts down from before each request, and tells
- * the work by an AbortSignal when a lease is lost or could not be renewed in time.
+ * The main thread's side of leases. It knows what this process holds, counts each lease down from before its request,
+ * and aborts the signal of the work when a lease is lost or could not be renewed in time.
  */
 import { safetyMarginMs } from '../../domain/lease.ts'
 import type { Environment } from '../../environment.ts'
@@ -14,7 +14,7 @@ export interface Lease {
   readonly kind: 'item' | 'lock'
   readonly id: string
   readonly token: number
-  /** Fires when the lease is lost, cancelled elsewhere, or could not be renewed in time. Its reason is a LeaseLostError. */
+  /** Fires when the lease is lost, cancelled elsewhere, or not renewed in time. Its reason is a LeaseLostError. */
   readonly signal: AbortSignal
   /** Whether an effect is still allowed now, judged on this process's own clock with a margin. */
   readonly isHeld: boolean
@@ -29,13 +29,13 @@ export class Keeper {
   readonly #isStoreThere: () => boolean
   readonly #held = new Map<string, HeldLease>()
   readonly #byHand = new Set<RenewalByHand>()
-  /** Leases asked for and not granted yet. */
+  /** Leases requested but not granted yet. */
   #expected = 0
   #caretaker: CaretakerHandle | null = null
   #cancelTimer: () => void = () => {}
   #closed = false
 
-  /** `isStoreThere`: false once nobody else can know of what this process holds. */
+  /** `isStoreThere`: false once nobody else can know what this process holds. */
   constructor(
     environment: Environment,
     board: Board,
@@ -48,8 +48,8 @@ export class Keeper {
   }
 
   /**
-   * Starts the caretaker that renews what is on the board; `close` stops it. The main loop beats from before that, or a
-   * caretaker that is at work before its process hears of it would take the process for wedged.
+   * Starts the caretaker that renews what is on the board; `close` stops it. The main loop starts beating first:
+   * otherwise a caretaker that is already running would take its process for wedged.
    */
   async startCaretaker(begin: () => Promise<CaretakerHandle>): Promise<void> {
     this.#watch()
@@ -61,14 +61,14 @@ export class Keeper {
     }
   }
 
-  /** What this process goes on as, if its instance has ended; null once it is closing. */
+  /** The instance this process continues as if its own has ended; null once it is closing. */
   async rejoin(): Promise<string | null> {
     return this.#closed || this.#caretaker === null ? null : this.#caretaker.rejoin()
   }
 
-  /** Keeps room for so many leases that may be granted soon; throws where there is none. Returns how to give it back. */
+  /** Reserves room for leases that may be granted soon; throws if there is none. Call the result to give it back. */
   takeRoom(count: number): () => void {
-    // No number of leases: the operation refuses it, and says why.
+    // Not a valid number of leases: the operation refuses it and says why.
     if (!Number.isSafeInteger(count) || count <= 0) return () => {}
     this.#board.assertFree(this.#expected + count)
     this.#expected += count
@@ -82,7 +82,7 @@ export class Keeper {
     const key = keyOf(granted)
     const known = this.#held.get(key)
     if (known?.token === granted.token) {
-      // The same grant again (a holder asked once more): the lease the work already has goes on.
+      // The holder asked again and got the same grant: the lease that the work already has continues.
       this.resume(known)
       this.#board.extendTo(known.slot, deadline)
       return known
@@ -98,20 +98,20 @@ export class Keeper {
     return lease
   }
 
-  /** Keeps a place in line until it is told to end; null where nobody here can, or there is no more room. */
+  /** Keeps a waiter in line until the returned function is called; null if there is no caretaker or no room. */
   keepWaiter(waiter: TakenWaiter): (() => void) | null {
     const slot = this.#caretaker === null ? null : this.#board.writeWaiter(waiter)
     return slot === null ? null : () => this.#board.strike(slot)
   }
 
-  /** A lease that a caller renews through this process by a loop of its own, for as long as that runs. */
+  /** Registers a lease that a caller renews through this process with its own loop, for as long as that loop runs. */
   renewByHand(ref: LeaseRef): { readonly isSuspended: boolean; end(): void } {
     const renewal: RenewalByHand = { ref, isSuspended: false, end: () => this.#byHand.delete(renewal) }
     this.#byHand.add(renewal)
     return renewal
   }
 
-  /** Its holder wants it to end: no more renewals, and no more effects. False when nothing here renews it. */
+  /** The holder wants it to end: no more renewals, and no more effects. False if nothing here renews it. */
   suspend(ref: LeaseRef): boolean {
     const held = this.#find(ref)
     if (held) {
@@ -133,7 +133,7 @@ export class Keeper {
     for (const renewal of this.#renewalsByHand(ref)) renewal.isSuspended = false
   }
 
-  /** Whether it waits for its end; false once it has lapsed, or was granted again. */
+  /** Whether its end was requested and not yet answered; false once it has lapsed or was granted again. */
   isSuspended(ref: LeaseRef): boolean {
     const renewals = [this.#find(ref), ...this.#renewalsByHand(ref)]
     return renewals.some((renewal) => renewal?.isSuspended === true)
@@ -149,13 +149,13 @@ export class Keeper {
     return lease?.token === ref.token ? lease : null
   }
 
-  /** The lease ended in good order, with this answer of the store. */
+  /** The lease ended in good order, with this answer from the store. */
   drop(ref: LeaseRef, answer: unknown = null): void {
     const lease = this.#forget(ref)
     if (lease) lease.answer = answer
   }
 
-  /** The lease was lost: its work is told. */
+  /** The lease was lost: notifies its work. */
   lose(ref: LeaseRef, reason: string): void {
     this.#forget(ref)?.lose(reason)
   }
@@ -164,12 +164,12 @@ export class Keeper {
     for (const ref of this.refs()) this.lose(ref, reason)
   }
 
-  /** Whether this very grant is kept here. */
+  /** Whether exactly this grant is held here. */
   holds(ref: LeaseRef): boolean {
     return this.#find(ref) !== null
   }
 
-  /** Refs of everything held, for giving it back at the end. */
+  /** Everything held, to give it back at the end. */
   refs(): LeaseRef[] {
     return [...this.#held.values()].map(({ kind, id, token }) => ({ kind, id, token }))
   }
@@ -205,7 +205,7 @@ export class Keeper {
   }
 }
 
-/** The store's answer to the request that ended a lease; null while it is held, and when it was lost. */
+/** The store's answer to the request that ended a lease; null while it is held, or if it was lost. */
 export function answerThatEnded(lease: Lease): unknown {
   return lease instanceof HeldLease ? lease.answer : null
 }
@@ -233,7 +233,7 @@ class HeldLease implements Lease {
   answer: unknown = null
   onLost: (error: LeaseLostError) => void = () => {}
   readonly #inTime: () => boolean
-  /** Made when somebody asks for the signal: most items are finished without. */
+  /** Created when somebody asks for the signal: most items finish without one. */
   #controller: AbortController | null = null
   #lost: LeaseLostError | null = null
   #ended = false

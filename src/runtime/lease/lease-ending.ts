@@ -1,7 +1,7 @@
 /**
- * A holder that asks to release, complete or fail what it holds stops renewing it at once, and no effect is allowed any
- * more. A request that the store did not answer is repeated until it is answered or the lease has lapsed; whoever asked
- * is told when its patience is over. A refusal leaves the lease with its holder, so it is renewed again.
+ * A holder that asks to release, complete or fail what it holds stops renewing it at once, and no further effect is
+ * allowed. A request that the store did not answer is repeated until it is answered or the lease has lapsed; the caller
+ * gets an error when its patience runs out. After a refusal the holder still has the lease, so it is renewed again.
  */
 import { type Environment, pause } from '../../environment.ts'
 import { type ErrorCode, isClosedError, isHoldfastError } from '../../errors.ts'
@@ -9,35 +9,35 @@ import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { Session } from '../session/session.ts'
 import type { Keeper } from './keeper.ts'
 
-/** Ended by this request, still held, or gone before it came. */
+/** Ended by this request, still held, or gone before it arrived. */
 export type LeaseLeft = 'ended' | 'held' | 'lost'
 
-/** A release says whether there was something to release. */
+/** A release says whether there was anything to release. */
 export function leftByRelease(released: boolean): LeaseLeft {
   return released ? 'ended' : 'lost'
 }
 
 export interface LeaseEnding<Answer> {
   readonly lease: LeaseRef
-  /** False: its holder has acquired it several times, and goes on holding it after this release. */
+  /** False: the holder acquired it several times and still holds it after this release. */
   readonly isLast: boolean
   /** Sends the same request each time. */
   send(): Promise<Answer>
-  /** What the answer says of the lease. */
+  /** What the answer says about the lease. */
   leaves(answer: Answer): LeaseLeft
-  /** The grant is over, by this request or without it. */
+  /** The grant is over, through this request or otherwise. */
   forget(): void
 }
 
 interface Pending<Answer = unknown> {
   readonly ending: LeaseEnding<Answer>
-  /** What the caller was promised. */
+  /** The promise that the caller got. */
   promised: Promise<Answer> | null
-  /** What follows when the first request was not answered. */
+  /** The retries after a first request that was not answered. */
   repeated: Promise<Answer> | null
 }
 
-/** The store has not decided, and may do so when it is asked again. */
+/** The store has not decided, and may do so when asked again. */
 const undecided: ReadonlySet<ErrorCode> = new Set([
   'BUSY',
   'TIMEOUT',
@@ -61,7 +61,7 @@ export class LeaseEndings {
     this.#patienceMs = settings.patienceMs
   }
 
-  /** The first request is sent before this returns: an item finished and the next claimed in one turn share a batch. */
+  /** Sends the first request before it returns: finishing an item and claiming the next in one turn share a batch. */
   end<Answer>(ending: LeaseEnding<Answer>): Promise<Answer> {
     const { lease, isLast } = ending
     const startedAt = this.#environment.monotonic()
@@ -73,7 +73,7 @@ export class LeaseEndings {
       (error: unknown) => {
         if (isDecided(error) || !isRenewed) throw this.#refused(pending, error)
         pending.repeated = this.#repeat(pending, error)
-        // Whoever asked may be gone by the time it fails.
+        // The caller may be gone by the time this fails.
         pending.repeated.catch(() => {})
         return this.#withPatience(pending.repeated, error, startedAt)
       },
@@ -81,12 +81,12 @@ export class LeaseEndings {
     return pending.promised
   }
 
-  /** How many requests to end this lease have not been answered. */
+  /** How many requests to end this lease are unanswered. */
   countOf(lease: LeaseRef): number {
     return this.#of((each) => isSame(each, lease)).length
   }
 
-  /** Resolves when every such request is answered, or its lease has lapsed; null when there is none. */
+  /** Resolves when every matching request is answered or its lease has lapsed; null if there is none. */
   settled(matches: (lease: LeaseRef) => boolean): Promise<unknown> | null {
     const pending = this.#of(matches)
     return pending.length === 0 ? null : Promise.all(pending.map(settledOf))
@@ -99,10 +99,10 @@ export class LeaseEndings {
   async #repeat<Answer>(pending: Pending<Answer>, first: unknown): Promise<Answer> {
     const { ending } = pending
     let error = first
-    // Done by a request whose answer was lost, it is gone when it is asked for again: that is no loss.
+    // A request whose answer was lost may have ended the lease. If the retry then finds it gone, it was not lost.
     let mayBeDone = false
     for (let waitMs = repeatAfterMs.first; ; waitMs = Math.min(2 * waitMs, repeatAfterMs.max)) {
-      // This does not keep the program running: what it holds ends with it.
+      // This timer does not keep the program running: whatever the process holds ends with it.
       await new Promise<void>((done) => this.#environment.timer(waitMs, done))
       if (!this.#isWanted(ending)) {
         this.#pending.delete(pending)
@@ -118,7 +118,7 @@ export class LeaseEndings {
     }
   }
 
-  /** Not once it has lapsed, was lost, or was granted to this process again. */
+  /** False once the lease has lapsed, was lost, or was granted to this process again. */
   #isWanted({ lease, isLast }: LeaseEnding<unknown>): boolean {
     return isLast ? this.#keeper.isSuspended(lease) : this.#keeper.holds(lease)
   }
@@ -144,7 +144,7 @@ export class LeaseEndings {
     if (left === 'held') this.#goOn(ending)
     else {
       ending.forget()
-      // Somebody took it before: what still works under it has to hear of that.
+      // Somebody else took it before: work that still runs under it has to be told.
       if (left === 'lost' && !mayBeDone) this.#keeper.lose(ending.lease, goneBefore)
       else this.#keeper.drop(ending.lease, answer)
     }
@@ -161,7 +161,7 @@ export class LeaseEndings {
     return error
   }
 
-  /** Unless another request still asks for its end. */
+  /** Resumes renewal, unless another request still asks to end the lease. */
   #goOn({ lease, isLast }: LeaseEnding<unknown>): void {
     const others = this.#of((each) => isSame(each, lease))
     if (isLast && !others.some(({ ending }) => ending.isLast)) this.#keeper.resume(lease)
@@ -183,7 +183,7 @@ function isDecided(error: unknown): boolean {
   return isClosedError(error) || (isHoldfastError(error) && !undecided.has(error.code))
 }
 
-/** Worth waiting for. In doubt it is not: when it is repeated, the answer may be another than the first one was. */
+/** Worth waiting for. A commit in doubt is not: the answer to a repeat may differ from the first one. */
 function mayPass(error: unknown): boolean {
   return isHoldfastError(error) && error.retryable && error.facts.inDoubt !== true
 }

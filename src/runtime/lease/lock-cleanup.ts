@@ -1,4 +1,4 @@
-/** Something done again and again at a period of its own, until it is stopped, its signal fires or the store closes. */
+/** Repeats a cleanup at a fixed interval until it is stopped, its signal fires or the store closes. */
 import * as z from 'zod'
 import { maxLeaseMs } from '../../domain/lease.ts'
 import { parseInput } from '../../operations/operation.ts'
@@ -20,7 +20,7 @@ const cleanupOptions = {
   }),
 }
 
-/** A round that fails is told and does not end the others. */
+/** A round that fails is logged and does not stop later ones. */
 export function repeatCleanup(
   session: Session,
   options: CleanupOptions,

@@ -1,4 +1,4 @@
-/** Renewal of one lease on request, for leases that no Holdfast process keeps by itself. */
+/** Renews one lease on request, for leases that no Holdfast process keeps by itself. */
 import { safetyMarginMs } from '../../domain/lease.ts'
 import { shown } from '../../domain/text.ts'
 import { InvalidError, isHoldfastError, LeaseLostError } from '../../errors.ts'
@@ -15,7 +15,7 @@ export interface RenewalOptions {
   readonly onLost?: ((error: LeaseLostError) => void) | undefined
 }
 
-/** A renewal that goes on until it is stopped or the lease is lost. */
+/** A renewal that continues until it is stopped or the lease is lost. */
 export interface LeaseRenewal {
   /** Fires when the lease is lost or could not be renewed in time. Its reason is a LeaseLostError. */
   readonly signal: AbortSignal
@@ -27,12 +27,14 @@ interface Renewing extends RenewalOptions {
   readonly subject: string
   readonly lease: LeaseRef
   readonly leaseMs: number
-  /** Monotonic time at which the store lets the lease end unless it is renewed. */
+  /** Monotonic time at which the lease ends in the store unless it is renewed. */
   readonly endsAt: number
   readonly renew: (leaseMs: number) => Promise<unknown>
 }
 
-/** A lease that is about to end, or has lapsed and not been reclaimed, can still be renewed: so long that is waited for. */
+/**
+ * A lease that is about to end, or has lapsed but not been reclaimed, can still be renewed: how long to wait for that.
+ */
 const firstAnswerMs = 1000
 
 export function runRenewal(options: Renewing): LeaseRenewal {
@@ -59,7 +61,7 @@ export function runRenewal(options: Renewing): LeaseRenewal {
     lost.abort(error)
     options.onLost?.(error)
   }
-  /** Counted from before the request: whatever it takes, we never believe longer than the store does. */
+  /** Counted from before the request: however long it takes, we never trust the lease longer than the store does. */
   const trustUntil = (deadline: number) => {
     cancelDeadline()
     cancelDeadline = environment.timer(deadline - environment.monotonic(), () =>
@@ -67,7 +69,7 @@ export function runRenewal(options: Renewing): LeaseRenewal {
     )
   }
   const round = async () => {
-    // Its holder has asked to give it back: unless that is refused, it ends.
+    // The holder has asked to give it back: it ends unless that is refused.
     if (renewal.isSuspended) return schedule(leaseMs / 15)
     const requestedAt = environment.monotonic()
     try {
@@ -93,7 +95,7 @@ export function runRenewal(options: Renewing): LeaseRenewal {
     stop()
     return { signal: lost.signal, stop }
   }
-  // The first renewal is at once: it tells whether the lease is held at all, and from when the countdown runs.
+  // Renew at once: the answer tells whether the lease is held at all, and when its countdown starts.
   const now = environment.monotonic()
   trustUntil(Math.max(options.endsAt - safetyMarginMs(leaseMs), now + firstAnswerMs))
   void round()

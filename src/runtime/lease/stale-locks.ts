@@ -1,4 +1,4 @@
-/** The report on everything held, with what this machine can prove of the holders, and its lines in the log. */
+/** Reports on everything held, with what this machine can prove about the holders, and logs a summary. */
 import type { StaleLocks } from '../../operations/lease/watch.ts'
 import type { Execute } from '../../operations/table.ts'
 import { deathsAmong, judgeRunning } from '../caretaker/heal.ts'
@@ -11,7 +11,7 @@ export interface StaleLocksOptions {
   readonly staleMs?: number
 }
 
-/** More stale locks than this, and somebody should be told. */
+/** Above this many stale locks, a warning is logged. */
 const staleAlert = 10
 
 export async function reportStaleLocks(
@@ -28,7 +28,7 @@ export async function reportStaleLocks(
   return report
 }
 
-/** What this machine can say of every running process. */
+/** What this machine can say about every running process. */
 export function judgeHolders(session: Session): ReturnType<typeof judgeRunning> {
   const execute: Execute = (operation, input) => session.call(operation, input)
   return judgeRunning({ environment: session.environment, storeIsLocal: session.storeIsLocal, execute })

@@ -1,4 +1,4 @@
-/** One attempt to send a claimed delivery: a few tries under a time limit, all of it within the lease. */
+/** One attempt to send a claimed delivery: a few tries with a time limit each, all within the lease. */
 import type { Adapter, Delivered } from '../../delivery/adapter.ts'
 import { inbox } from '../../delivery/inbox.ts'
 import type { Envelope } from '../../domain/envelope.ts'
@@ -6,7 +6,7 @@ import { fieldOf, textOf } from '../../domain/failure.ts'
 import { type Environment, pause } from '../../environment.ts'
 
 const timeoutMsDefault = 10_000
-/** Nobody waits long for one of many. */
+/** A broadcast has many recipients: none of them may take long. */
 const broadcastTimeoutMsDefault = 5_000
 const maxTries = 3
 const pauseMs = { base: 100, factor: 3, max: 1_000, jitter: 0.25 }
@@ -28,13 +28,13 @@ export function attemptLeaseMs(adapter: Adapter): number {
 }
 
 export interface AttemptLimits {
-  /** Monotonic time after which the lease may be another's: nothing is sent from then on. */
+  /** Monotonic time after which another process may hold the lease: nothing is sent from then on. */
   readonly deadline: number
   /** Fires when the process stops. */
   readonly stopped: AbortSignal
 }
 
-/** Null: nothing was sent. Never throws: what an adapter throws is a failure like any other. */
+/** Null: nothing was sent. Never throws: anything an adapter throws counts as an ordinary failure. */
 export async function attempt(
   adapter: Adapter,
   envelope: Envelope,
@@ -42,10 +42,10 @@ export async function attempt(
   { deadline, stopped }: AttemptLimits,
 ): Promise<Delivered | null> {
   for (let number = 1; ; number++) {
-    // A process that was frozen finds out here.
+    // A process that was suspended finds out here.
     if (stopped.aborted || environment.monotonic() > deadline) return null
     const result = await tryOnce(adapter, envelope, environment, stopped)
-    // Ended by us and not by the other side: no failure of the attempt, which is made again.
+    // We cut it off, not the other side: the attempt did not fail, and will be made again.
     if (stopped.aborted && result.outcome === 'failed') return null
     const isLast = number === maxTries
     if (result.outcome === 'delivered' || !result.transient || isLast) return result
@@ -58,14 +58,17 @@ function pauseBefore(number: number, random: number): number {
   return step * (1 + pauseMs.jitter * (2 * random - 1))
 }
 
-/** An adapter that does not heed its signal is left behind when time is up; what it still does is repeated under the same id. */
+/**
+ * An adapter that ignores its signal is abandoned when time is up. Whatever it still does is repeated under the same
+ * id.
+ */
 async function tryOnce(
   adapter: Adapter,
   envelope: Envelope,
   environment: Environment,
   stopped: AbortSignal,
 ): Promise<Delivered> {
-  // Nothing is sent, so nothing can be late; a timer and a signal for each would be a third of the work of a pass.
+  // The inbox sends nothing, so nothing can be late; a timer and a signal each would be a third of the work of a pass.
   if (adapter === inbox) return adapter.send(envelope, stopped)
   const timeoutMs = timeoutOf(adapter, envelope)
   const over = new AbortController()
@@ -83,12 +86,12 @@ async function tryOnce(
     return { outcome: 'failed', error: describe(error), transient: true }
   } finally {
     cancel()
-    // A signal somebody listens to is kept for as long as one of its sources: `stopped` lasts as long as the process.
+    // A signal with a listener is kept alive as long as any of its sources, and `stopped` lives as long as the process.
     until.removeEventListener('abort', end)
   }
 }
 
-/** An adapter is a program's own: what it answers may be anything. */
+/** An adapter is user code: it may answer anything. */
 function understood(answer: Delivered | undefined): Delivered {
   if (answer?.outcome === 'delivered') return answer
   if (answer?.outcome === 'failed' && typeof answer.error === 'string') return answer
@@ -96,7 +99,7 @@ function understood(answer: Delivered | undefined): Delivered {
   return { outcome: 'failed', error, transient: false }
 }
 
-/** fetch says only that it failed; why is in the cause. */
+/** fetch only says that it failed; the reason is in the cause. */
 function describe(error: unknown): string {
   const code = fieldOf(fieldOf(error, 'cause'), 'code')
   return `${textOf(error)}${typeof code === 'string' ? ` (${code})` : ''}`.slice(0, 2000)

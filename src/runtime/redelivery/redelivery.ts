@@ -1,7 +1,7 @@
 /**
- * Redelivery: sends what is due, again and again, in every process that has the store open. Each row is claimed under
- * a lease before it is sent and recorded under its token afterwards, so many processes may do this at once; one
- * failing delivery stops none of the others. It sleeps until something is due.
+ * Redelivery: sends whatever is due, in every process that has the store open, for as long as it is open. Each row is
+ * claimed under a lease before it is sent and recorded under its token afterwards, so many processes may do this at
+ * once. One failing delivery stops none of the others. It sleeps until something is due.
  */
 import type { Adapter, Delivered } from '../../delivery/adapter.ts'
 import { inbox } from '../../delivery/inbox.ts'
@@ -24,18 +24,18 @@ export interface RetryCounts {
   escalated: number
   /** Messages that became dead letters. */
   dead: number
-  /** Put off by a limit. */
+  /** Postponed by a limit. */
   deferred: number
-  /** Sent, but answered or taken over before it could be recorded. */
+  /** Sent, but answered or taken over before that could be recorded. */
   superseded: number
 }
 
 const lookEveryMs = 10_000
 const soonMs = 20
-/** Every process has an inbox, so each message rings in all of them. */
+/** Longer than `soonMs`: every process has an inbox, so each message rings in all of them. */
 const inboxSoonMs = 250
 const maxJitterMs = 250
-/** Deliveries of one adapter under way at once. */
+/** Concurrent deliveries per adapter. */
 const maxLanes = 10
 
 export class Redelivery {
@@ -47,7 +47,7 @@ export class Redelivery {
   #wakesAt = Number.POSITIVE_INFINITY
   readonly #unlisten = new Map<string, () => void>()
   #isRunning = false
-  /** How soon to look again, told by whoever rang while a pass was under way. */
+  /** How soon to look again, because a bell rang during a pass. */
   #againMs: number | null = null
   #isBusy = false
 
@@ -62,7 +62,7 @@ export class Redelivery {
     this.ring()
   }
 
-  /** Begins to work without being called. */
+  /** From now on it works without being called. */
   start(): void {
     this.#isRunning = true
     for (const name of this.#adapters.keys()) this.#listen(name)
@@ -86,7 +86,7 @@ export class Redelivery {
     else this.#sleep(ms)
   }
 
-  /** Never later than it already would: one who rings without end must not keep it asleep. */
+  /** Never postpones the wake-up: constant ringing must not keep it asleep. */
   #sleep(ms: number): void {
     const { environment } = this.#session
     const until = environment.monotonic() + ms
@@ -99,7 +99,7 @@ export class Redelivery {
     })
   }
 
-  /** A store that was lost has been told of, and never comes back. */
+  /** The loss of a store has already been reported, and a lost store never comes back. */
   get #isOver(): boolean {
     return this.#stopped.signal.aborted || this.#session.engine.isLost === true
   }
@@ -116,14 +116,14 @@ export class Redelivery {
       }
     } catch (error) {
       dueInMs = null
-      // Closing the store ends a pass in the middle; that is no failure.
+      // Closing the store interrupts a pass; that is not a failure.
       if (!this.#isOver) this.#session.logger.warn({ error: String(error) }, 'redelivery.failed')
     }
     this.#isBusy = false
     this.#sleep(Math.min(this.#againMs ?? Number.POSITIVE_INFINITY, this.#restMs(dueInMs)))
   }
 
-  /** Until something is due, a little later in each process, so that they do not all look in the same moment. */
+  /** Waits until something is due, plus a random delay per process, so that they do not all look at the same time. */
   #restMs(dueInMs: number | null): number {
     const random = this.#session.environment.random()
     const lookMs = lookEveryMs * (0.9 + 0.1 * random)
@@ -142,7 +142,7 @@ export class Redelivery {
     return due.length === 0 ? null : Math.min(...due)
   }
 
-  /** Everything that is due now: sends first, then settles what nobody answered. */
+  /** Handles everything that is due now: sends first, then settles what nobody answered. */
   pass(): Promise<RetryCounts> {
     const passing = this.#pass()
     const ended: Promise<unknown> = passing.then(
@@ -168,12 +168,12 @@ export class Redelivery {
     return counts
   }
 
-  /** Adapters beside each other: a slow one keeps no inbox waiting. */
+  /** Adapters run concurrently: a slow one keeps no inbox waiting. */
   async #sendAll(counts: RetryCounts): Promise<void> {
     await settleAll([...this.#adapters].map(([name, adapter]) => this.#sendBy(name, adapter, counts)))
   }
 
-  /** Where sending takes time, several lanes of one each: nobody waits for the slowest of a batch. */
+  /** Where sending takes time, several lanes with one delivery each: none waits for the slowest of a batch. */
   async #sendBy(name: string, adapter: Adapter, counts: RetryCounts): Promise<void> {
     const lanes = adapter === inbox ? 1 : maxLanes
     const limit = adapter === inbox ? maxClaimed : 1
@@ -199,7 +199,7 @@ export class Redelivery {
     }
   }
 
-  /** Claimed, sent, recorded. Only a store that cannot be written makes this fail. */
+  /** Sends a claimed delivery and records the result. Fails only if the store cannot be written. */
   async #send(
     adapter: Adapter,
     { id, token, version, envelope }: DeliveryClaim,
@@ -214,7 +214,7 @@ export class Redelivery {
     try {
       await this.#session.call('messages.record', { delivery: id, token, ...recordOf(result) })
     } catch (error) {
-      // Answered, taken over or removed meanwhile: what stands in the store is newer than what we know.
+      // Answered, taken over or removed meanwhile: the store has newer information than we do.
       if (!isHoldfastError(error) || (error.code !== 'LEASE_LOST' && error.code !== 'NOT_FOUND')) throw error
       counts.superseded++
       const found = error.facts.currentVersion ?? null
@@ -228,7 +228,7 @@ export class Redelivery {
     logger.warn({ delivery: id, recipient: envelope.recipient, error: result.error }, 'delivery.failed')
   }
 
-  /** True when somebody new is to be told. */
+  /** True if a message was escalated, so that somebody new is to be told. */
   async #settleAll(counts: RetryCounts): Promise<boolean> {
     const { logger } = this.#session
     let isEscalated = false
@@ -255,7 +255,7 @@ export class Redelivery {
     }
   }
 
-  /** Stops sending; what was claimed and not sent goes back at once. */
+  /** Stops sending; deliveries claimed but not sent are released at once. */
   async close(): Promise<void> {
     this.#isRunning = false
     this.#stopped.abort()
@@ -272,7 +272,7 @@ function recordOf(result: Delivered | null): Omit<InputOf<'messages.record'>, 'd
     : { outcome: 'failed', error: fitText(result.error, 2000) }
 }
 
-/** All of them come to their end before the first failure is told. */
+/** Waits for all of them to settle before it throws the first failure. */
 async function settleAll(promises: readonly Promise<unknown>[]): Promise<void> {
   const all = await Promise.allSettled(promises)
   const failed = all.find((each) => each.status === 'rejected')

@@ -1,21 +1,21 @@
 /**
- * An error is made where a batch is decided, or comes from a thread: its own stack ends there and says nothing of the
- * program that called. Who awaits a call is known to V8 in the reaction to the rejected promise, so the frames are
- * added there; a call that succeeds costs nothing.
+ * An error is created where its batch is decided, or in another thread, so its own stack ends there and says nothing
+ * about the program that made the call. V8 knows which function awaits the call while it handles the rejected promise,
+ * so the caller's frames are added there. A call that succeeds pays nothing.
  */
 import { type HoldfastError, isHoldfastError, revive } from '../../errors.ts'
 
-/** Errors that name a caller already: a whole batch may be refused with one. */
+/** Errors that already name a caller: a whole batch may be refused with the same error. */
 const named = new WeakSet<Error>()
 
-/** The error itself, or a copy where another caller has it; `reaction` is the function that was told of the rejection. */
+/** Returns the error itself, or a copy if another caller already has it. `reaction` is the rejection handler. */
 export function withCallerStack(error: unknown, reaction: (error: unknown) => unknown): unknown {
   if (!(error instanceof Error)) return error
   if (named.has(error)) return isHoldfastError(error) ? withCallerStack(copyOf(error), reaction) : error
   named.add(error)
   const { stack } = error
   if (typeof stack !== 'string') return error
-  // What was refused before anything was awaited has these frames already.
+  // An error thrown before the first await already has these frames.
   const frames = framesBelow(reaction).filter((frame) => !stack.includes(locationIn(frame)))
   if (frames.length > 0) error.stack = [stack, ...frames].join('\n')
   return error
@@ -24,12 +24,12 @@ export function withCallerStack(error: unknown, reaction: (error: unknown) => un
 function framesBelow(reaction: (error: unknown) => unknown): string[] {
   const here: { readonly stack?: unknown } = {}
   Error.captureStackTrace(here, reaction)
-  // A program may print stacks in a way of its own.
+  // The program may have replaced `Error.prepareStackTrace`.
   if (typeof here.stack !== 'string') return []
   return here.stack.split('\n').filter((line) => /^\s+at /.test(line) && !line.includes('node:internal'))
 }
 
-/** Function and line: the column of a call is another than that of the await before it. */
+/** Function and line only: the column of a call differs from that of the await before it. */
 function locationIn(frame: string): string {
   return frame.replace(/^\s+at (async )?/, '').replace(/\d+\)?$/, '')
 }

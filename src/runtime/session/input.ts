@@ -1,14 +1,14 @@
-/** What a method hands to its operation: the options that were given, without those that say who calls and how. */
+/** What a method passes to its operation: the options it was given, minus those that say who calls and how. */
 import { createHash } from 'node:crypto'
 import { InvalidError } from '../../errors.ts'
 import { suggestion, unknownOptions } from '../../issue.ts'
 import { type AnyOperation, assertNoFact, callNamesOf } from '../../operations/operation.ts'
 import { type OperationName, operations } from '../../operations/table.ts'
 
-/** From plain JavaScript options may be missing where they are required, or be anything. */
+/** Callers from plain JavaScript may omit required options or pass anything at all. */
 export function optionsOf<Options extends object>(what: string, options: Options | undefined): Options {
   if (options === undefined) return {} as Options
-  // A Map, or a promise that was not awaited, has no option by its name: all of them would be left out unseen.
+  // A Map, or a promise that was not awaited, has none of the options as properties: all would be silently ignored.
   if (Object.prototype.toString.call(options) === '[object Object]') return options
   throw new InvalidError({
     what: `${what}: the options are not an object`,
@@ -16,7 +16,9 @@ export function optionsOf<Options extends object>(what: string, options: Options
   })
 }
 
-/** The same where no schema sees them: a mistyped `dryRun` must not do what it was to only say. */
+/**
+ * Like `optionsOf`, for options no schema checks: a mistyped `dryRun` must not carry out what it was meant to preview.
+ */
 export function knownOptionsOf<Options extends object>(
   what: string,
   options: Options | undefined,
@@ -32,7 +34,7 @@ export function knownOptionsOf<Options extends object>(
   })
 }
 
-/** What is refused before anything is asked rejects like what is refused by the store. */
+/** Turns a refusal thrown before anything is sent into a rejection, like a refusal by the store. */
 export function orReject<Result>(act: () => Promise<Result>): Promise<Result> {
   try {
     return act()
@@ -41,7 +43,7 @@ export function orReject<Result>(act: () => Promise<Result>): Promise<Result> {
   }
 }
 
-/** Whoever calls without types may give anything to wait on. */
+/** Untyped callers may pass anything as a signal. */
 export function assertSignal(what: string, signal: unknown): void {
   if (signal === undefined || signal instanceof AbortSignal) return
   throw new InvalidError({
@@ -50,7 +52,7 @@ export function assertSignal(what: string, signal: unknown): void {
   })
 }
 
-/** Asks again until there is no more, or it is enough. */
+/** Repeats the request until nothing is left, or `isEnough` says so. */
 export async function inPieces<Piece extends { readonly more: boolean }>(
   ask: (index: number) => Promise<Piece>,
   isEnough: (pieces: readonly Piece[]) => boolean = () => false,
@@ -61,7 +63,9 @@ export async function inPieces<Piece extends { readonly more: boolean }>(
   return pieces
 }
 
-/** The same for a method: each piece is a request of its own, under a key of its own. A dry run is one piece. */
+/**
+ * Like `inPieces`, for a method: each piece is its own request with its own idempotency key. A dry run is one piece.
+ */
 export function askInPieces<Options extends object, Piece extends { readonly more: boolean }>(
   what: string,
   options: Options,
@@ -73,14 +77,14 @@ export function askInPieces<Options extends object, Piece extends { readonly mor
   return inPieces(asked, (pieces) => dryRun === true || isEnough(pieces))
 }
 
-/** What all pieces did together. */
+/** Adds up a count over all pieces. */
 export function sumOf<Piece>(pieces: readonly Piece[], countOf: (piece: Piece) => number): number {
   return pieces.reduce((sum, piece) => sum + countOf(piece), 0)
 }
 
 /**
- * The idempotency key of one request of a call that makes several: the caller's own for the first. Hashed for the others,
- * since a key of full length leaves no room for a number.
+ * The idempotency key of one request of a call that makes several. The first uses the caller's own key. The others use
+ * a hash of it, because a key of maximum length leaves no room for a number.
  */
 export function keyOfPiece(key: string | undefined, piece: number): { idempotencyKey?: string } {
   if (key === undefined) return {}
@@ -89,8 +93,8 @@ export function keyOfPiece(key: string | undefined, piece: number): { idempotenc
 }
 
 /**
- * What a method's options say, in its two parts: the input of its operation, and who calls and how. An unknown option is
- * input, which the operation's schema refuses. In one pass and without a rest or a spread: every call comes through here.
+ * Splits a method's options in two: the input of its operation, and who calls and how. An unknown option counts as
+ * input, so that the operation's schema refuses it. One pass without rest or spread: every call comes through here.
  */
 export function splitOptions(
   operation: OperationName,
@@ -108,7 +112,7 @@ export function splitOptions(
   return { input, by }
 }
 
-/** Without the fields nobody gave: an absent option and an undefined one are the same. */
+/** Drops undefined fields: an absent option and an undefined one mean the same. */
 export function given<Fields extends object>(fields: Fields): Given<Fields> {
   const found: Record<string, unknown> = {}
   for (const name of Object.keys(fields)) put(found, name, fields)
@@ -120,7 +124,7 @@ type Given<Fields> = { [Name in keyof Fields]?: Exclude<Fields[Name], undefined>
 function put(input: Record<string, unknown>, name: string, from: object): void {
   const value = (from as Record<string, unknown>)[name]
   if (value === undefined) return
-  // Assigned, it would become the prototype, and what is in it would count as given.
+  // Plain assignment would set the prototype, and the fields of that object would count as given.
   if (name === '__proto__') Object.defineProperty(input, name, { value, enumerable: true })
   else input[name] = value
 }

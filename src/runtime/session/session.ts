@@ -1,4 +1,4 @@
-/** What all handles of one opened store share: who we are, the executor, and the grants we were given. */
+/** What all handles of one opened store share: our identity, the executor, and the grants we hold. */
 
 import { type Bell, bellNumber } from '../../domain/bell.ts'
 import { taskQueue } from '../../domain/task.ts'
@@ -43,42 +43,44 @@ export interface CallOptions {
   readonly patienceMs?: number | undefined
 }
 
-/** A name as it is; anything else may not even have words. */
+/** Returns a name unchanged. Anything else may not even convert to a string, so it becomes ''. */
 export function textOf(name: unknown): string {
   return typeof name === 'string' ? name : ''
 }
 
-/** As the keeper knows it: the item, or the slot of the lock. */
+/** As the keeper knows it: `id` is the item, or the slot of the lock. */
 interface Grant extends LeaseRef {
   readonly item: GrantedItem | null
 }
 
-/** A call of an operation, before it is a command. */
+/** A call of an operation, before it becomes a command. */
 export interface Request<Name extends OperationName> {
   readonly operation: Name
   readonly input: InputOf<Name>
   readonly options: CallOptions
 }
 
-/** What a method can be asked for: the input of its operation but for what it names itself, who calls, and how. */
+/**
+ * The options a method accepts: its operation's input, minus what the method itself supplies, plus who calls and how.
+ */
 export type OptionsOf<Name extends OperationName, Named extends PropertyKey = never> = Omit<
   InputOf<Name>,
   Named
 > &
   CallOptions
 
-/** A method's request: what it names itself, and its options in their two parts. */
+/** Builds a method's request from what the method itself supplies and its options, split in two. */
 export function requestOf<Name extends OperationName, Named extends Partial<InputOf<Name>>>(
   operation: Name,
   named: Named,
   options: OptionsOf<Name, keyof Named>,
 ): Request<Name> {
   const { input, by } = splitOptions(operation, options, named)
-  // The schema looks at all of it; the types here say what a caller was allowed to give.
+  // The schema checks all of it later; these types only say what a caller was allowed to pass.
   return { operation, input: input as InputOf<Name>, options: by }
 }
 
-/** The other name of an item. */
+/** The other name of an item: its queue and key. */
 export interface GrantedItem {
   readonly queue: string
   readonly key: string | null
@@ -86,7 +88,7 @@ export interface GrantedItem {
 
 /** A worker that claims through the processing lock of its queue. */
 export interface LockUse {
-  /** False once it has lost the lock: then another worker need not wait for it. */
+  /** False once the worker has lost the lock: other workers then need not wait for it. */
   isAtWork(): boolean
 }
 
@@ -101,11 +103,11 @@ export interface RecoverOptions extends Omit<HealingOptions, 'pauseReason'> {
   readonly allNamespaces?: boolean | undefined
 }
 
-/** What was given back. */
+/** What was reclaimed. */
 export interface StoreRecoveryReport extends RecoveryReport {
   /** `namespace`: where it was, if that is not the handle's own. */
   readonly reclaimed: (RecoveryReport['reclaimed'][number] & { readonly namespace?: string })[]
-  /** With `allNamespaces`: the others in which there was something to do. */
+  /** With `allNamespaces`: the other namespaces in which there was something to do. */
   readonly namespaces?: readonly string[] | undefined
 }
 
@@ -114,24 +116,24 @@ export class Session {
   readonly environment: Environment
   readonly settings: Settings
   readonly agent: string
-  /** Stands behind our bound leases. Changes only when this process was taken for dead and joins again. */
+  /** The instance that owns our bound leases. Changes only when this process was taken for dead and rejoins. */
   instance: string | null
   readonly keeper: Keeper
   readonly endings: LeaseEndings
   readonly logger: Logger
-  /** What this process has seen go wrong in healing. */
+  /** Recovery failures that this process has seen. */
   readonly failures: RecoveryFailures
   readonly #grants = new Map<string, Grant>()
   /** Tokens under which items were completed here, so that a repeated completion can name its grant. */
   readonly #completed = new Map<string, number>()
   readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
-  /** Names that can be written to because they read their inbox here. */
+  /** Agents already introduced: they read their inbox here, so others can write to them. */
   readonly #introduced = new Set<string>()
   readonly #expectant = new Map<string, Set<() => void>>()
   readonly #lockUses = new Map<string, LockUse>()
   readonly #whenClosing = new Set<() => void>()
   #isClosed = false
-  /** Set when its workers have stopped: what was claimed from then on would stay held. */
+  /** Set once the workers have stopped: anything claimed after that would stay held. */
   refusesClaims = false
 
   constructor(
@@ -162,19 +164,22 @@ export class Session {
     for (const listener of this.#whenClosing) listener()
   }
 
-  /** Whoever waits for something is told that nothing more will come. No signal: a lasting one keeps all made of it. */
+  /**
+   * Tells waiters that nothing more will come. Not an AbortSignal: a long-lived one keeps every signal derived from it
+   * alive.
+   */
   onClosing(listener: () => void): () => void {
     if (this.#isClosed) listener()
     this.#whenClosing.add(listener)
     return () => this.#whenClosing.delete(listener)
   }
 
-  /** Calls back when this may have changed, whoever changed it: a hint. Listen first, then look. */
+  /** Calls back when this may have changed, no matter who changed it. Only a hint: listen first, then look. */
   onRing(bell: Bell, listener: () => void): () => void {
     return this.engine.onRing(bellNumber(this.settings.namespace, bell), listener)
   }
 
-  /** A file that both see shows that two processes are on one machine. */
+  /** Two processes that see the same file are on the same machine. */
   get storeIsLocal(): boolean {
     return this.engine.status.engine === 'sqlite'
   }
@@ -187,7 +192,7 @@ export class Session {
     return this.#ask(this.#command({ operation, input, options }), options)
   }
 
-  /** The same for a method: `named` is what it says itself; the rest of its input comes with its options. */
+  /** Like `call`, for a method: `named` is what the method supplies; the rest of its input comes from its options. */
   ask<Name extends OperationName, Named extends Partial<InputOf<Name>>>(
     operation: Name,
     named: Named,
@@ -201,8 +206,8 @@ export class Session {
   }
 
   /**
-   * A holder's request to release, complete or fail what it holds. The same command each time it is sent; what cannot be
-   * sent at all changes nothing.
+   * A holder's request to release, complete or fail what it holds. Every retry sends the same command. A request that
+   * cannot be sent at all changes nothing.
    */
   end<Name extends OperationName>(
     request: Request<Name>,
@@ -212,7 +217,7 @@ export class Session {
     return this.endings.end({ ...ending, send: () => this.#ask(command, request.options) })
   }
 
-  /** The same for a grant that is remembered here by its name. */
+  /** Like `end`, for a grant that is remembered here by name. */
   endGrant<Name extends OperationName>(
     request: Request<Name>,
     { kind, name, token }: { kind: 'item' | 'lock'; name: string; token: number | undefined },
@@ -226,8 +231,8 @@ export class Session {
   }
 
   /**
-   * Who asks for what this process is still giving back asks once that is answered, or it would be told that it holds it
-   * itself. Null when there is nothing to wait for.
+   * Waits until this process has finished giving back a lease. A claim sent earlier would be told that this process
+   * itself still holds it. Null when there is nothing to wait for.
    */
   whenGivenBack(
     matches: (lease: LeaseRef) => boolean,
@@ -271,14 +276,14 @@ export class Session {
     return answered.then(resolved, rejected)
   }
 
-  /** The same command each time, with how far was looked: it is one request, also to an idempotency key. */
+  /** Always the same command, plus how far the search got: it counts as one request, also for its idempotency key. */
   #searchOn<Result>(command: Command, options: CallOptions): Promise<Result> {
     return claimFound(this.#taskSearch(command.input, options), (searched) =>
       this.#ask({ ...command, caller: { ...command.caller, searched } }, options),
     )
   }
 
-  /** Whether `tasks.claimNext` with this input would find something; only reads. */
+  /** Whether `tasks.claimNext` with this input would find something. Read-only. */
   isTaskThere(input: unknown, options: CallOptions): Promise<boolean> {
     return isTaskThere(this.#taskSearch(input, options))
   }
@@ -294,7 +299,7 @@ export class Session {
     return isHoldfastError(error) && error.facts.endedInstance !== undefined && this.instance !== null
   }
 
-  /** Our instance was ended by somebody's mistake: nothing was granted, so it is asked again under the new one. */
+  /** Somebody ended our instance by mistake. Nothing was granted, so the call is repeated under the new instance. */
   async #callAgain<Result>(refusal: HoldfastError, command: Command, options: CallOptions): Promise<Result> {
     if (options.instance !== undefined) throw refusal
     const rejoined = await this.keeper.rejoin()
@@ -305,21 +310,23 @@ export class Session {
   }
 
   /**
-   * Told by the caretaker. What this process is ending itself is not lost: the look that found it gone may be answered
-   * before the command that ended it.
+   * Called by the caretaker. A lease that this process is ending itself is not lost: the check that found it gone may
+   * be answered before the command that ended it.
    */
   lost(lease: LeaseRef): void {
-    // What ends it will be answered, or it lapses.
+    // The request that ends it will be answered, or the lease lapses.
     if (this.keeper.isSuspended(lease)) return
-    // Whoever ends a lease names its token; items claimed together share one, and waiting for another does no harm.
+    // Every request that ends a lease names its token. Items claimed together share one; an extra wait does no harm.
     const ending = [...this.#underWay].filter(({ input }) => Object(input).token === lease.token)
     const lose = () => this.keeper.lose(lease, 'it was cancelled, released or granted to another holder')
     if (ending.length === 0) lose()
-    // In the next turn: those who asked have seen their answers then.
+    // In the next turn of the event loop, when the callers have seen their answers.
     else void Promise.allSettled(ending.map(({ answered }) => answered)).then(() => setImmediate(lose))
   }
 
-  /** Everything asked so far is answered, and those who asked have seen it: what they claimed is known to the keeper. */
+  /**
+   * Resolves once everything asked so far is answered and its callers have seen it, so the keeper knows their claims.
+   */
   async whenAnswered(): Promise<void> {
     await this.endings.settled(() => true)
     await Promise.allSettled([...this.#underWay].map(({ answered }) => answered))
@@ -329,7 +336,7 @@ export class Session {
   #caller(options: CallOptions): Caller {
     const agent = options.agent ?? this.agent
     const { quotas, leaseMs } = this.settings
-    // A machine without a name is an unknown one.
+    // An empty host name means an unknown machine.
     const host = this.environment.host.identity.hostName || undefined
     if (options.instance !== undefined)
       return { agent, instance: options.instance, renews: false, quotas, host }
@@ -339,7 +346,7 @@ export class Session {
       : { agent, instance: null, quotas, host, isForAnother: true }
   }
 
-  /** Work for a queue was asked to be added in this turn: what is asked next shares its transaction. */
+  /** Work for a queue was submitted in this turn of the event loop: a claim sent now shares its transaction. */
   expectWork(queue: string): void {
     for (const listener of this.#expectant.get(queue) ?? []) listener()
   }
@@ -349,14 +356,15 @@ export class Session {
     this.#expectant.set(queue, listeners.add(listener))
     return () => {
       listeners.delete(listener)
-      // Names of queues come and go.
+      // Queue names come and go: do not keep entries for old ones.
       if (listeners.size === 0 && this.#expectant.get(queue) === listeners) this.#expectant.delete(queue)
     }
   }
 
   /**
-   * Lets one worker at a time claim through the processing lock of a queue: to the store all of this process is one
-   * holder, and a second worker would be given the item that the first is at work on. False while another does.
+   * Lets one worker at a time claim through the processing lock of a queue. To the store this whole process is one
+   * holder, so a second worker would be given the item that the first is working on. False while another worker uses
+   * it.
    */
   useLock(queue: string, use: LockUse): boolean {
     const other = this.#lockUses.get(queue)
@@ -365,12 +373,12 @@ export class Session {
     return true
   }
 
-  /** Another worker may claim through the lock. */
+  /** Lets another worker claim through the lock. */
   leaveLock(queue: string, use: LockUse): void {
     if (this.#lockUses.get(queue) === use) this.#lockUses.delete(queue)
   }
 
-  /** Gives back what lapsed and what the proven dead held. */
+  /** Reclaims lapsed leases and those of processes proven dead. */
   async heal(trigger: RecoveryTrigger, options: HealingOptions = {}): Promise<RecoveryReport> {
     const healing = this.#healingBy(trigger, options)
     return heal(healing, await findDeaths(healing))
@@ -388,7 +396,7 @@ export class Session {
     }
   }
 
-  /** The same in all other namespaces, added to what was done in our own. They hear of no process that joined. */
+  /** Does the same in all other namespaces, and adds it to the report on our own. No instance is registered there. */
   #healOthers(options: HealingOptions, own: RecoveryReport): Promise<StoreRecoveryReport> {
     const healing = this.#healingBy('manual', options)
     const byHand = { renew: false }
@@ -404,8 +412,8 @@ export class Session {
   }
 
   /**
-   * Whoever reads its inbox can be written to. A read writes nothing, so this is done beside it, once for each name; a
-   * look must succeed where nothing can be written, and one that cannot is tried again with the next.
+   * An agent that reads its inbox can be written to. Reading writes nothing, so this is a separate call, once per
+   * agent. Reading must work where nothing can be written; a failed introduction is retried with the next read.
    */
   async introduce(agent = this.agent): Promise<void> {
     if (this.#introduced.has(agent) || this.engine.status.isReadOnly) return
@@ -418,13 +426,13 @@ export class Session {
     }
   }
 
-  /** What has to be healed before the store is used; `more` says whether some is left. */
+  /** Heals what has to be healed before the store is used; `more` says whether some is left. */
   async healAtOpen(): Promise<RecoveryReport> {
     const healing = this.#healingBy('open', {})
     return healAtOpen(healing, await findDeaths(healing))
   }
 
-  /** A failure to heal is told and does not keep anybody from working. */
+  /** A failure to heal is logged and keeps nobody from working. */
   async healIfPossible(
     trigger: RecoveryTrigger,
     healing = () => this.heal(trigger),
@@ -437,7 +445,7 @@ export class Session {
     }
   }
 
-  /** By request: whoever asked is told that it failed and what can be done, and so is the store. */
+  /** Recovery on request. If it fails, the caller is told what happened and what to do, and the store records it. */
   async recover({ allNamespaces = false, ...options }: RecoverOptions = {}): Promise<StoreRecoveryReport> {
     if (typeof allNamespaces !== 'boolean') {
       throw new InvalidError({
@@ -460,19 +468,19 @@ export class Session {
     }
   }
 
-  /** Instances that this machine can prove dead and nobody has ended yet. */
+  /** Instances that this machine can prove dead and that nobody has ended yet. */
   async deadInstances(): Promise<string[]> {
     const { environment, storeIsLocal } = this
     const execute: Execute = (operation, input) => this.call(operation, input)
     return (await findDeaths({ environment, storeIsLocal, execute })).map(({ instance }) => instance)
   }
 
-  /** The same decision as a recovery's, counted: what lapsed, and what those hold that this machine can prove dead. */
+  /** Counts what a recovery would act on: lapsed leases, and those of processes this machine can prove dead. */
   async recoveryStats(of: { queue?: string }): Promise<RecoveryStats> {
     await this.failures.flush()
     const dead = await this.deadInstances()
     const stats = await this.call('recovery.stats', { ...of, dead })
-    // What could not be written down is known here alone.
+    // Failures that could not be written to the store are known only here.
     const { pending, last } = this.failures
     if (pending === 0 || of.queue !== undefined) return stats
     return {
@@ -489,8 +497,8 @@ export class Session {
   }
 
   /**
-   * Runs a claim while room is kept for its leases: one that could not be kept is refused before anything is taken, or
-   * nobody would renew it.
+   * Runs a claim while reserving room for its leases. If there is no room, the claim is refused before anything is
+   * taken: nobody would renew the lease.
    */
   async withRoom<Result>(count: number, options: CallOptions, claim: () => Promise<Result>): Promise<Result> {
     if (this.refusesClaims) throw closedError(this.engine.status.location)
@@ -503,7 +511,7 @@ export class Session {
     }
   }
 
-  /** Remembers a grant under its name, and keeps it renewed when it is bound. */
+  /** Remembers a grant under its name, and has it renewed if it is bound. */
   granted(
     name: string,
     ref: LeaseRef & { leaseMs: number; requestedAt: number },
@@ -512,7 +520,7 @@ export class Session {
   ): Lease | undefined {
     const { kind, token, id } = ref
     this.#grants.set(this.#grantKey(kind, name, options), { kind, token, id, item })
-    // Manual grants that are never finished here must not pile up; their holders know their tokens.
+    // Manual grants that never end here must not pile up; their holders know their tokens.
     if (this.#grants.size > maxGrants) this.#forgetOldest()
     return this.isBound(options) ? this.keeper.hold(ref) : undefined
   }
@@ -526,7 +534,8 @@ export class Session {
   }
 
   #grantKey(kind: 'item' | 'lock', name: string, { agent }: CallOptions): string {
-    // Names may hold spaces, but no line break. What is no name is refused by the operation; here it only finds nothing.
+    // Names may contain spaces but no line breaks. The operation refuses anything that is not a name; here it finds
+    // nothing.
     return `${kind}\n${textOf(agent ?? this.agent)}\n${textOf(name)}`
   }
 
@@ -539,13 +548,13 @@ export class Session {
     return options.token ?? this.#grants.get(this.#grantKey(kind, name, options))?.token
   }
 
-  /** Whether the lock that this handle was granted under a name is still its own. */
+  /** Whether this handle still holds the lock that it was granted under this name. */
   keepsLock(name: string): boolean {
     const grant = this.#grants.get(this.#grantKey('lock', name, {}))
     return grant !== undefined && this.keeper.holds(grant)
   }
 
-  /** The item that this handle keeps under a key of its queue: while it is held, no other item has that key. */
+  /** The item this handle holds under a key of its queue. While it is held, no other item has that key. */
   keptUnder(queue: string, key: string, { agent }: CallOptions): LeaseRef | null {
     const by = this.#grantKey('item', '', { agent })
     for (const [name, grant] of this.#grants) {
@@ -556,8 +565,8 @@ export class Session {
   }
 
   /**
-   * The id of the item that a caller names by its key and its token, where this handle was granted it: grants are
-   * remembered by id. By the token alone it would be a guess, since items claimed together have the same.
+   * Grants are remembered by id. This finds the id of an item that a caller names by key and token, if this handle was
+   * granted it. The token alone would be a guess, because items claimed together share it.
    */
   grantedId(queue: string, ref: string, token: number | undefined): string {
     for (const { id, item, ...grant } of this.#grants.values()) {
@@ -566,7 +575,7 @@ export class Session {
     return ref
   }
 
-  /** The item was completed here under a token that its caller did not name, and need not name when it repeats that. */
+  /** Remembers the token of a completion whose caller named none, so that it need not name one when it repeats it. */
   noteCompleted(id: string, token: number, options: CallOptions): void {
     const key = this.#grantKey('item', id, options)
     this.#completed.delete(key)
@@ -580,7 +589,7 @@ export class Session {
     return this.#completed.get(this.#grantKey('item', id, options))
   }
 
-  /** The grant has ended, by us or without us; `answer` is that of the store. */
+  /** The grant has ended, through us or otherwise; `answer` is the store's. */
   ended(
     kind: 'item' | 'lock',
     name: string,
@@ -605,7 +614,7 @@ export class Session {
     return grant
   }
 
-  /** A guarded write was refused: a grant found lost is forgotten and its work told. */
+  /** A guarded write was refused. If the lease is lost, the grant is forgotten and its work is notified. */
   refused(
     error: unknown,
     kind: 'item' | 'lock',

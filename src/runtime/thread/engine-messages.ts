@@ -1,4 +1,4 @@
-/** What the main thread asks of the thread that holds the engine, and what it is told. */
+/** The messages between the main thread and the thread that runs the engine. */
 import type { Command, StoreStatus } from '../../engines/engine.ts'
 import type { HoldfastError } from '../../errors.ts'
 import type { LogFacts, LogName } from '../../logger.ts'
@@ -24,10 +24,10 @@ export interface Asked {
 export type ToEngine =
   | { readonly type: 'execute'; readonly asked: readonly Asked[] }
   | { readonly type: 'startCaretaker'; readonly options: CaretakerOptions; readonly board: SharedArrayBuffer }
-  /** `wake`: a lease on the board needs looking after before the caretaker's next duty. */
+  /** `wake`: a lease on the board needs attention before the caretaker's next duty. */
   | { readonly type: 'wake' }
   | { readonly type: 'rejoin' }
-  /** From now on, or no longer, somebody in the main thread listens to this bell. */
+  /** From now on somebody in the main thread listens to this bell, or nobody does any longer. */
   | { readonly type: 'listen'; readonly bell: number }
   | { readonly type: 'ignore'; readonly bell: number }
   | { readonly type: 'hears' }

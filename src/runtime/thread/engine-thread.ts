@@ -1,6 +1,6 @@
 /**
- * The engine in a thread of its own: between loading and committing a batch nothing of the program around it can
- * come, so a handler that computes for seconds holds no row of anybody. The caretaker shares thread and connections.
+ * The engine in its own thread: none of the program's code can run between loading and committing a batch, so a handler
+ * that computes for seconds keeps no row locked. The caretaker shares the thread and its connections.
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import { type OpenedEngine, openEngine } from '../../engines/open.ts'
@@ -14,9 +14,9 @@ const data = workerData as EngineThreadData
 const port = parentPort as NonNullable<typeof parentPort>
 const tell = (message: FromEngine) => port.postMessage(message)
 
-/** What this turn has to tell; null: nothing yet. */
+/** Answers collected in this turn of the event loop; null: none yet. */
 let news: { answers: Answered[] } | null = null
-/** The bells that the main thread listens to, and how to ignore each. */
+/** The bells that the main thread listens to, and how to stop listening to each. */
 const heard = new Map<number, () => void>()
 let engine: OpenedEngine | null = null
 let caretaker: Caretaker | null = null
@@ -83,7 +83,7 @@ async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
     caretaker = null
     tell({ type: 'caretakerStopped' })
   } else {
-    // At once: what the caretaker has asked is given up with the rest.
+    // Concurrently: the caretaker's requests are abandoned with the rest.
     await Promise.all([caretaker?.close(), engine.close(message.withinMs)])
     port.close()
   }
@@ -93,7 +93,7 @@ function answer(each: Answered): void {
   soon().answers.push(each)
 }
 
-/** The answers of a batch come in one turn and go as one message. */
+/** The answers of a batch arrive in one turn of the event loop and go out as one message. */
 function soon(): NonNullable<typeof news> {
   if (news !== null) return news
   news = { answers: [] }

@@ -1,15 +1,16 @@
-/** Our threads: started with options of their own, and what both sides say when that fails. */
+/** Starts our threads with their own Node options, and describes failures to start on both sides. */
 import { Worker } from 'node:worker_threads'
 import { HoldfastError, isHoldfastError } from '../../errors.ts'
 
-/** Options of Node for connections, and for where packages are found, hold in our threads too; nothing else does. */
+/** Of the program's Node options, only those for connections and for finding packages also apply to our threads. */
 const keptOptions =
   /^--(tls-(min|max)-v1\.\d|dns-result-order|(no-)?network-family-autoselection(-attempt-timeout)?|preserve-symlinks)(=|$)/
 const withValue = /^--(dns-result-order|network-family-autoselection-attempt-timeout)$/
 
 /**
- * A thread inherits the options of the program: `--input-type` alone keeps it from starting, a loader or a debugger
- * would be started in it once more. NODE_OPTIONS is meant for every thread and stays, unless it keeps it from starting.
+ * A thread inherits the program's Node options: `--input-type` alone prevents it from starting, and a loader or
+ * debugger would be started in it a second time. NODE_OPTIONS is meant for every thread and stays, unless it contains
+ * `--input-type`.
  */
 export function startThread(file: URL, { name, workerData }: { name: string; workerData: unknown }): Worker {
   const { NODE_OPTIONS, ...env } = process.env
@@ -25,7 +26,7 @@ function ownOptions(given: readonly string[]): string[] {
   return given.filter((option, index) => keptOptions.test(option) || withValue.test(given[index - 1] ?? ''))
 }
 
-/** Why a thread is not there, as whoever opens the store is told. */
+/** The error for a thread that did not start, as the caller that opens the store gets it. */
 export function notStarted(what: string, cause: unknown): HoldfastError {
   if (isHoldfastError(cause)) return cause
   return new HoldfastError('STORE_UNAVAILABLE', {
@@ -35,9 +36,9 @@ export function notStarted(what: string, cause: unknown): HoldfastError {
   })
 }
 
-/** An error as it crosses to another thread. */
+/** An error in the form in which it crosses to another thread. */
 export function errorAsJson(error: unknown): ReturnType<HoldfastError['toJSON']> {
-  // Facts may hold what no thread can be sent.
+  // Facts may contain values that cannot be sent to a thread.
   if (isHoldfastError(error)) return JSON.parse(JSON.stringify(error.toJSON()))
   const wrapped = new HoldfastError('INTERNAL', {
     what: error instanceof Error ? error.message : String(error),

@@ -1,4 +1,4 @@
-/** The main thread's side of an engine that lives in a thread: commands go over, answers come back. */
+/** The main thread's side of an engine that runs in a thread: commands go over, answers come back. */
 import type { Worker } from 'node:worker_threads'
 import { BellListeners } from '../../engines/bell-listeners.ts'
 import type { Command, EngineOptions, StoreStatus } from '../../engines/engine.ts'
@@ -21,7 +21,7 @@ interface Pending {
   readonly reject: (error: unknown) => void
 }
 
-/** How the caretaker was started: a thread that died is started again the same way. */
+/** How the caretaker was started: after the thread has died, it is started again the same way. */
 interface StartedCaretaker {
   options: CaretakerOptions
   readonly board: Board
@@ -40,7 +40,7 @@ export class ThreadedEngine implements OpenedEngine {
   readonly #options: EngineOptions
   readonly #pending = new Map<number, Pending>()
   readonly #listeners = new BellListeners()
-  /** The bells that the thread tells of. */
+  /** The bells that the thread reports to us. */
   readonly #listening = new Set<number>()
   #hearsRings = false
   #hearingAskedAt = Number.NEGATIVE_INFINITY
@@ -50,9 +50,9 @@ export class ThreadedEngine implements OpenedEngine {
   #lastId = 0
   #started: StartedCaretaker | null = null
   #onDismissed: () => void = () => {}
-  /** Who waits to hear what this process goes on as. */
+  /** Callers waiting to hear which instance this process continues as. */
   readonly #askingInstance = new Set<(instance: string | null) => void>()
-  /** Starts the thread anew when its pause is over; null: there is one, or it is starting. */
+  /** Restarts the thread after a pause; null while there is a thread or one is starting. */
   #restart: { readonly run: () => void; cancel: () => void } | null = null
   /** The caretaker has been told to stop: from here on somebody waits for the thread until it has ended. */
   #isLeaving = false
@@ -77,7 +77,7 @@ export class ThreadedEngine implements OpenedEngine {
 
   #start(opened: () => void, failed: (error: unknown) => void): void {
     const { durability, busyTimeoutMs, patienceMs, recoverOnClaim, manualGraceMs } = this.#options
-    // A thread that is started anew has leases to renew, and heals later.
+    // A restarted thread has leases to renew first, and heals later.
     const recoverOnOpen = this.#options.recoverOnOpen && this.#status === null
     const settings = { durability, busyTimeoutMs, patienceMs, recoverOnOpen, recoverOnClaim, manualGraceMs }
     const workerData: EngineThreadData = { url: this.#url, ...settings }
@@ -89,7 +89,7 @@ export class ThreadedEngine implements OpenedEngine {
         this.#thread = thread
         this.#status = message.status
         this.#letGo()
-        // Closed while it was being started anew.
+        // The store was closed while the thread was restarting.
         if (this.#closed) this.#post({ type: 'close', withinMs: 0 })
         opened()
       } else if (message.type === 'failed') cause = revive(message.error)
@@ -107,7 +107,7 @@ export class ThreadedEngine implements OpenedEngine {
     })
   }
 
-  /** The thread alone must not keep the program running; what waits for an answer, or for its end, does. */
+  /** The thread alone must not keep the program running; a caller waiting for an answer, or for its end, does. */
   #letGo(): void {
     const isAwaited = this.#pending.size + this.#askingInstance.size > 0
     if (isAwaited || this.#isLeaving || this.#closed) this.#thread?.ref()
@@ -131,7 +131,7 @@ export class ThreadedEngine implements OpenedEngine {
     this.#restart = { run, cancel: environment.timer(restartAfterMs, run, this.#pending.size > 0) }
   }
 
-  /** Who asks meanwhile waits for the new thread: the program must not end before. */
+  /** A command sent meanwhile waits for the new thread: the program must not end before that. */
   #waitForRestart(): void {
     if (this.#restart === null || this.#pending.size > 1) return
     this.#restart.cancel()
@@ -140,7 +140,7 @@ export class ThreadedEngine implements OpenedEngine {
 
   #restartCaretaker(): void {
     for (const bell of this.#listening) this.#post({ type: 'listen', bell })
-    // What rang meanwhile was not heard.
+    // Rings in the meantime were not heard.
     for (const bell of this.#listeners.awaited) this.#listeners.call(bell)
     if (this.#started)
       this.#post({
@@ -167,7 +167,7 @@ export class ThreadedEngine implements OpenedEngine {
     }
   }
 
-  /** What was asked while there was no thread was never sent to anybody. */
+  /** Commands that came in while there was no thread were never sent to anybody. */
   #refuseUnsent(cause: unknown): void {
     for (const { id } of this.#asked) {
       this.#pending.get(id)?.reject(unavailable(this.status.location, cause))
@@ -235,7 +235,7 @@ export class ThreadedEngine implements OpenedEngine {
     this.#started.rejoined(instance)
   }
 
-  /** Whatever is asked after this is asked of a thread that listens: messages keep their order. */
+  /** Whatever is sent after this reaches a thread that already listens: messages keep their order. */
   onRing(bell: number, listener: () => void): () => void {
     if (!this.#listening.has(bell)) {
       this.#listening.add(bell)
@@ -244,7 +244,9 @@ export class ThreadedEngine implements OpenedEngine {
     return this.#listeners.add(bell, listener)
   }
 
-  /** Ignored when it rings and nobody listens, not when the last one leaves: most come back at once. */
+  /**
+   * Stops listening when a bell rings and nobody listens, not when the last listener leaves: most come back at once.
+   */
   #rung(bell: number): void {
     if (this.#listeners.has(bell)) this.#listeners.call(bell)
     else {
@@ -253,7 +255,7 @@ export class ThreadedEngine implements OpenedEngine {
     }
   }
 
-  /** As the thread answered last. */
+  /** As of the thread's last answer. */
   get hearsRings(): boolean {
     const now = this.#options.environment.monotonic()
     if (now - this.#hearingAskedAt >= hearingEveryMs) {
@@ -266,14 +268,14 @@ export class ThreadedEngine implements OpenedEngine {
   execute(command: Command): Promise<unknown> {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(closedError(this.status.location))
-      // Here, not in the thread: what an object is as JSON only it can say, and its copy there could not.
+      // Here, not in the thread: only the object itself knows its JSON form; the copy in the thread would have lost it.
       const asked = { id: this.#lastId + 1, command: checkCommand(command) }
       this.#lastId++
       this.#pending.set(asked.id, { resolve, reject })
       this.#asked.push(asked)
       this.#waitForRestart()
-      // Everything asked in this turn goes over as one message, and into one batch. At the end of the turn: a worker that
-      // finishes an item asks for the next one a few steps later.
+      // Everything asked in this turn of the event loop goes over as one message and into one batch. Sent at the end of
+      // the turn, because a worker that finishes an item asks for the next one a few steps later.
       if (this.#asked.length === 1) setImmediate(() => this.#flush())
     })
   }

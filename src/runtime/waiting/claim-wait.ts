@@ -1,6 +1,6 @@
 /**
- * Waiting for work. Wake-ups are a hint, looking is the truth: whoever waits reads when somebody rings and about once
- * a second, and asks for a claim only when a look finds something or a lease has ended, which is told by nobody.
+ * Waiting for work. A wake-up is only a hint; a read decides. A waiter reads when a bell rings and about once a second.
+ * It tries to claim only when a read finds something or a lease has ended, because no bell rings for that.
  */
 import { pause } from '../../environment.ts'
 import { closedError } from '../../errors.ts'
@@ -10,31 +10,34 @@ import type { Session } from '../session/session.ts'
 import { inTime, untilDeadline } from './deadline.ts'
 
 export interface ClaimWait<Answer> {
-  /** The queue that is looked at. */
+  /** The queue to watch. */
   readonly queue: string
   readonly waitMs: number
   readonly signal?: AbortSignal | undefined
-  /** Who claims, where that is another than the handle's own agent. */
+  /** The claiming agent, if it is not the handle's own. */
   readonly agent?: string | undefined
-  /** Of a claim with a filter, its input: most of what is ready may not fit, and only a claim that will find something writes. */
+  /**
+   * For a claim with a filter, its input. Most ready items may not match, and only a claim that will find something
+   * should write.
+   */
   readonly wanted?: object | undefined
-  /** `patienceMs`: for how long the store may be away. */
+  /** `patienceMs`: how long the store may be unavailable. */
   claim(patienceMs: number): Promise<Answer>
-  /** Gives up what a claim was granted when the wait was over. */
+  /** Gives up what was granted after the wait was over. */
   giveBack(answer: Answer): Promise<unknown> | undefined
-  /** Nothing to wait for any more. */
+  /** Whether there is nothing left to wait for. */
   isEnough(answer: Answer): boolean
 }
 
-/** Why what came too late was given back. */
+/** The reason given when a late grant is given back. */
 export const waitIsOver = 'it was granted when the wait for it was over'
 
 const lookEveryMs = 1000
-/** What is due by our clock may not be by the store's: without this, such a difference would keep us busy. */
+/** What is due by our clock may not be due by the store's: without this minimum, the difference would make us spin. */
 const lookAtLeastMs = 20
 /** As often as a running process heals. */
 const claimEveryMs = 5000
-/** The dead ring for nobody; those who wait look for them, or nobody might. */
+/** The dead ring no bell, so waiters look for them; otherwise perhaps nobody would. */
 const probeEveryMs = 1000
 
 export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answer>): Promise<Answer> {
@@ -49,7 +52,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
     const claimedAt = environment.monotonic()
     for (let ready = false; !ready; ) {
       const woken = new AbortController()
-      // Listening before looking: what is added in between is heard.
+      // Listen before looking, so that nothing added in between is missed.
       const unwake = session.onRing({ kind: 'queue', name: wait.queue }, () => woken.abort())
       const stay = session.onClosing(() => woken.abort())
       try {
@@ -59,7 +62,8 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
         if (leftMs <= 0) return answer
         const dueMs =
           nextDueAt === null ? lookEveryMs : Math.max(lookAtLeastMs, nextDueAt - environment.now() + 1)
-        // Expired means later than its end. What lapsed and stays, because nobody heals here, is no reason to hurry.
+        // Expired means strictly after its end. What lapsed and stays, because nobody heals here, is no reason to
+        // hurry.
         const isLapsing = lapseInMs !== null && lapseInMs >= 0
         const lapseMs = isLapsing ? Math.max(lookAtLeastMs, lapseInMs + 1) : lookEveryMs
         const jitter = 0.75 + 0.5 * environment.random()
@@ -77,7 +81,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
         await inTime(session, healTheDead(session), deadline)
       }
       const seen = await inTime(session, look(session, wait, deadline), deadline)
-      // Once for each lapse: what stays although its lease is over is asked for no more often than anything else.
+      // Once per lapse: an item whose lease is over but that stays is not asked for more often than anything else.
       const lapsedForMs = -(seen.lapseInMs ?? 0)
       const hasLapsed = lapsedForMs > 0 && environment.monotonic() - lapsedForMs >= claimedAt
       const isWanted = seen.ready && (await inTime(session, isThere(session, wait, deadline), deadline))
@@ -94,7 +98,7 @@ function look(
   return session.call('queue.look', { queue, lapses: true }, { agent, ...untilDeadline(session, deadline) })
 }
 
-/** Whether something that is ready is wanted. */
+/** Whether something that is ready also matches. */
 async function isThere(
   session: Session,
   { wanted, agent }: Pick<ClaimWait<never>, 'wanted' | 'agent'>,
@@ -104,7 +108,7 @@ async function isThere(
   return session.isTaskThere(wanted, { agent, ...untilDeadline(session, deadline) })
 }
 
-/** Reads only, unless somebody is dead. */
+/** Read-only, unless somebody is dead. */
 async function healTheDead(session: Session): Promise<void> {
   const healing: Healing = {
     environment: session.environment,

@@ -1,15 +1,17 @@
 /**
- * A wait ends on time, whatever the store does: what it asked last is left unanswered, and what that grants later is
- * given back.
+ * A wait ends on time, whatever the store does: its last request is abandoned, and whatever that request is granted
+ * later is given back.
  */
 import { pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Session } from '../session/session.ts'
 
-/** A store that can be reached answers within this, also from another region. Asked at the last moment, it gets so long. */
+/**
+ * A reachable store answers within this, even from another region. A request made at the last moment gets this long.
+ */
 const answerMs = 2_000
 
-/** Thrown inside a wait only: the store did not answer before the wait was over. */
+/** Thrown only inside a wait: the store did not answer before the wait was over. */
 export class Unanswered extends HoldfastError {
   constructor(location: string) {
     super('STORE_UNAVAILABLE', {
@@ -33,8 +35,8 @@ function leftUntil(deadline: number, now: number): number {
 }
 
 /**
- * The answer, if it comes before the deadline; asked close to it, a moment later. Throws `Unanswered` then, and hands
- * an answer that still comes to `onLate`.
+ * Returns the answer if it comes before the deadline; a request made close to it gets up to 2 s past it. Throws
+ * `Unanswered` after that, and hands an answer that still comes to `onLate`.
  */
 export async function inTime<Answer>(
   { environment, engine }: Pick<Session, 'environment' | 'engine'>,
@@ -51,7 +53,7 @@ export async function inTime<Answer>(
   } finally {
     answered.abort()
   }
-  // Nobody is left to be told of a failure; what cannot be given back lapses, for nobody renews it.
+  // Nobody is left to hear of a failure. What cannot be given back lapses, because nobody renews it.
   void asked.then(onLate).catch(() => {})
   throw new Unanswered(engine.status.location)
 }

@@ -1,8 +1,8 @@
 /**
- * One look at the line for a lock, for all waiters of this process. It tells whose turn has come, and the process wakes
- * its own: with a look for each waiter, a thousand of them would keep the lock from changing hands. Wake-ups are a hint;
- * looking again is the truth. Looks are frequent near the head of a line that moves and rare in one that stands still,
- * so that a hand-over takes milliseconds and a long wait costs next to nothing.
+ * One read of the line for a lock, shared by all waiters of this process. It tells whose turn has come, and the process
+ * wakes its own waiters: with one read per waiter, a thousand of them would keep the lock from changing hands. Wake-ups
+ * are only a hint; the next read decides. Reads are frequent near the head of a line that moves and rare in one that
+ * stands still, so a hand-over takes milliseconds and a long wait costs next to nothing.
  */
 import { renewEveryMs } from '../../domain/lease.ts'
 import { type LineLook, waiterLeaseMs } from '../../domain/lock-line.ts'
@@ -12,23 +12,23 @@ import { type WaiterTicket, waiterRef } from '../../operations/lock/line.ts'
 import type { Session } from '../session/session.ts'
 import { untilDeadline } from './deadline.ts'
 
-/** Who waits here, for as long as it has nothing to ask. */
+/** A waiter in this process, while it has nothing to ask. */
 export interface LineMember {
-  /** Its place, and the ticket it stands there with. */
+  /** Its id in the line, and its ticket there. */
   readonly waiter: string
   readonly ticket: number
   readonly deadline: number
-  /** Whether it could enter a lock that its agent holds under this token. Answers so once. */
+  /** Whether it could enter a lock that its agent holds under this token. Answers true only once per token. */
   mayEnter(holder: LineLook['holders'][number]): boolean
-  /** No caretaker renews its place. */
+  /** True if no caretaker renews it. */
   readonly isUnkept: boolean
-  /** It should ask for the lock now, also where the look failed. */
+  /** Tells it to ask for the lock now, also when the read failed. */
   call(failure?: unknown): void
 }
 
-/** Lapses are told by nobody, so everybody looks at least so often. */
+/** No bell rings for a lapse, so every line is read at least this often. */
 const lookEveryMs = 500
-/** About what a hand-over takes. */
+/** Roughly how long a hand-over takes. */
 const firstLookMs = 3
 
 export class LineWatch {
@@ -52,12 +52,12 @@ export class LineWatch {
     return this.#members.size === 0
   }
 
-  /** The latest look: when it was asked for, and what settles with its answer. */
+  /** The latest read: when it was requested, and a promise that settles with its answer. */
   get look(): { readonly askedAt: number; readonly answered: Promise<unknown> } {
     return this.#latest
   }
 
-  /** Watches for a waiter until it leaves, beginning with a look: its turn may have come before it was known here. */
+  /** Watches for a waiter until it leaves. Reads at once: its turn may have come before it was known here. */
   stand(member: LineMember): () => void {
     const isFirst = this.isEmpty
     this.#members.set(member.waiter, member)
@@ -82,7 +82,7 @@ export class LineWatch {
       const wake = () => woken.abort()
       this.#wake = wake
       ended.signal.addEventListener('abort', wake)
-      // Listening before looking: a release in between is heard.
+      // Listen before looking, so that a release in between is not missed.
       const unwake = this.#session.onRing({ kind: 'lock', name: this.#name }, wake)
       try {
         const look = await this.#look()
@@ -93,7 +93,7 @@ export class LineWatch {
         const jitter = 0.75 + 0.5 * environment.random()
         await pause(environment, Math.min(pauseMs * jitter, lookEveryMs), woken.signal)
         pauseMs *= 2
-        // Whoever is far behind need not look at every release: its turn takes so many hand-overs at least.
+        // A waiter far back need not look at every release: it takes at least that many hand-overs until its turn.
         const restMs = lookedAt + firstLookMs * ahead - environment.monotonic()
         if (restMs > 0) await pause(environment, restMs, ended.signal)
       } finally {
@@ -103,7 +103,7 @@ export class LineWatch {
     }
   }
 
-  /** Calls those who should ask for the lock. When nobody knows, all ask, and hear what is wrong. */
+  /** Calls the waiters that should ask for the lock. If the read fails, all of them ask, and find out what is wrong. */
   async #look(): Promise<Pick<LineLook, 'ahead'>> {
     const members = [...this.#members.values()]
     const first = members.reduce((left, right) => (right.ticket < left.ticket ? right : left))
@@ -129,7 +129,7 @@ export class LineWatch {
     return this.#session.call('locks.lookAtLine', input, untilDeadline(this.#session, deadline))
   }
 
-  /** Beside the looks: a store that is slow to write must not keep a turn from being seen. */
+  /** Runs alongside the reads: a store that is slow to write must not delay noticing a turn. */
   #renew(now: number): void {
     if (now < this.#renewAt || this.#isRenewing) return
     this.#renewAt = now + renewEveryMs(waiterLeaseMs)
@@ -138,7 +138,7 @@ export class LineWatch {
     const waiting = unkept.map(({ waiter, ticket }) => ({ id: waiterRef(this.#name, waiter), token: ticket }))
     this.#isRenewing = true
     void this.#renewAll(waiting)
-      // Tried again with the next look; a place that is lost is found so there.
+      // Retried with the next read, which also finds out if a waiter was lost.
       .catch(() => {
         this.#renewAt = now
       })
@@ -153,10 +153,10 @@ export class LineWatch {
   }
 }
 
-/** Nobody can tell: each asks for itself. */
+/** The read failed: every waiter asks for itself. */
 const unknown: LineLook = { called: [], asking: 'all', ahead: 0, holders: [] }
 
-/** The lines in which this process stands, by name and number of slots. */
+/** The lines in which this process waits, by name and number of slots. */
 export class LineWatches {
   readonly #session: Session
   readonly #watches = new Map<string, LineWatch>()
@@ -174,7 +174,7 @@ export class LineWatches {
       watch,
       leave: () => {
         leave()
-        // Names of locks come and go.
+        // Lock names come and go: do not keep entries for old ones.
         if (watch.isEmpty && this.#watches.get(key) === watch) this.#watches.delete(key)
       },
     }

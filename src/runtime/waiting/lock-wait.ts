@@ -1,4 +1,4 @@
-/** Waiting for a lock: a place in line, kept alive while we wait, and asking for the lock when its turn has come. */
+/** Waits for a lock: joins its line, stays alive there while it waits, and asks for the lock when its turn comes. */
 import { waiterLeaseMs } from '../../domain/lock-line.ts'
 import { pause } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
@@ -17,7 +17,7 @@ export interface LockWait {
   readonly signal: AbortSignal | undefined
   /** Fires when the handle closes. */
   readonly closing: AbortSignal
-  /** Whether a lease is of this lock. */
+  /** Whether a lease is on this lock. */
   isThis(lease: LeaseRef): boolean
 }
 
@@ -29,7 +29,7 @@ export interface LockAnswer {
 
 type Waiting = Extract<NamedAcquireOutcome, { outcome: 'waiting' }>
 
-/** A place in line, renewed by the caretaker where there is one. */
+/** A waiter in line, renewed by the caretaker if there is one. */
 interface InLine extends Waiting {
   readonly strike: (() => void) | null
 }
@@ -65,13 +65,13 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
     if (inLine) {
       inLine.strike?.()
       const left = leaveInTime(session, wait, inLine, deadline)
-      // A store that did not answer in time is not waited for once more.
+      // A store that did not answer in time is not waited for a second time.
       if (!isSilent) await left
     }
   }
 }
 
-/** Who lost its place was given another one. */
+/** A waiter that lost its position was given a new one. */
 function keep(
   session: Session,
   { input }: LockWait,
@@ -102,7 +102,7 @@ async function acquire(
   })
 }
 
-/** False when the time is over; rejects when the caller gave up or the handle closes. */
+/** False when time is up; rejects if the caller gave up or the handle closes. */
 async function turnComes(
   session: Session,
   wait: LockWait,
@@ -140,14 +140,14 @@ async function turnComes(
   ])
   try {
     await pause(environment, Math.max(0, deadline - environment.monotonic()), until)
-    // A store that has been silent for too long has not told who holds the lock.
+    // If the store has been silent for too long, we do not know who holds the lock.
     if (!until.aborted) await inTime(session, watch.look.answered, watch.look.askedAt)
   } finally {
     leave()
   }
   assertWanted(session, wait)
   const isAway = isHoldfastError(failure) && failure.code === 'STORE_UNAVAILABLE'
-  // There is no time left to ask once more.
+  // No time is left to ask again.
   if (isAway && environment.monotonic() >= deadline) throw new Unanswered(session.engine.status.location)
   return called.signal.aborted
 }
@@ -161,7 +161,7 @@ async function leave(session: Session, wait: LockWait, { waiter }: Waiting): Pro
   await session.call('locks.leaveLine', { name: wait.input.name, waiter }, wait.options)
 }
 
-/** While the store is away a place stays behind, and lapses: nobody shows that its waiter lives. */
+/** While the store is unavailable the waiter stays in line and lapses, because nobody renews it. */
 async function leaveInTime(
   session: Session,
   wait: LockWait,
@@ -176,7 +176,7 @@ async function leaveInTime(
   }
 }
 
-/** What came when the wait was over. */
+/** Gives back what was granted after the wait was over. */
 async function giveBack(session: Session, wait: LockWait, answer: NamedAcquireOutcome): Promise<void> {
   if (answer.outcome === 'held') return
   if (answer.outcome === 'waiting') return leave(session, wait, answer)

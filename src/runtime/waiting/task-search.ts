@@ -1,11 +1,12 @@
 /**
- * The rest of a search for a task that fits, by reads: 1,000 rows at a time, while others write. Nothing is found only
- * when a whole list was walked and nobody rang meanwhile: a task that became ready behind us would be missed.
+ * Continues the search for a matching task with reads of 1,000 rows at a time, while others write. It reports that
+ * there is none only after it has walked a whole list and no bell rang meanwhile: otherwise it could miss a task that
+ * became ready behind it.
  */
 import type { SearchPlace } from '../../engines/engine.ts'
 import { type Sought, searchedTo } from '../../operations/task/seek.ts'
 
-/** Of the input of a claim, what says which task is wanted. */
+/** The part of a claim's input that says which task is wanted. */
 export function wantedOf(input: unknown): object {
   const { labels, owner, mine, host, maxPriority, anyHost } = input as Record<string, unknown>
   return { labels, owner, mine, host, maxPriority, anyHost }
@@ -17,10 +18,10 @@ export interface TaskSearch {
   seek(at: SearchPlace | null, isWhole: boolean): Promise<Sought>
 }
 
-/** Where others ring all the time, a walk is never undisturbed: the third reads all of the list at one moment. */
+/** If bells keep ringing, no walk is ever undisturbed: the third reads the whole list in one snapshot. */
 const maxDisturbed = 2
 
-/** Claims what is found; a task that another took meanwhile is no reason to begin anew. */
+/** Claims what is found. If another process took the task meanwhile, the search continues instead of starting over. */
 export async function claimFound<Answer>(
   search: TaskSearch,
   claim: (searched: SearchPlace) => Promise<Answer>,
@@ -58,7 +59,7 @@ export async function isTaskThere(search: TaskSearch): Promise<boolean> {
 
 type Tried<Answer> = { readonly claimed: Answer } | { readonly from: SearchPlace }
 
-/** From the head to the end; null when somebody rang on the way and nothing was found. */
+/** Walks from the head to the end; null if a bell rang on the way and nothing was found. */
 async function walkOnce<Answer>(
   { seek, onRing }: TaskSearch,
   walk: number,
@@ -73,7 +74,7 @@ async function walkOnce<Answer>(
     let sought = await seek(null, isWhole)
     for (let looks = 1; ; looks++) {
       const { found, place } = sought
-      // What one look has seen was so at one moment, whoever rang.
+      // A single read is one snapshot, so it counts even if a bell rang.
       if (place.from === null && isDisturbed && looks > 1) return null
       if (found || place.from === null) {
         const tried = await attempt(place)

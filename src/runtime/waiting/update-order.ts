@@ -1,7 +1,7 @@
 /**
- * The order in which updates of one document get through. Updates that all read at once would save one and throw away
- * the others, again and again; so one that has lost twice is preferred from its next read on, and others hold back
- * for a while. Only the order is decided here: every save is still checked by its version.
+ * The order in which updates of one document get through. If all of them read at once, one would be saved and the rest
+ * thrown away, again and again. So an update that has lost twice is preferred from its next read on, and the others
+ * hold back for a while. Only the order is decided here: every save still checks the version.
  */
 import { conflictWaitMs, maxHoldBackMs } from '../../domain/state.ts'
 import { pause } from '../../environment.ts'
@@ -9,9 +9,11 @@ import type { StateView } from '../../operations/state/state.ts'
 import type { FoundState } from '../../operations/state/update.ts'
 import type { Session } from '../session/session.ts'
 
-/** Losing once is common and mostly over with; preference costs a transaction. */
+/** Losing once is common and usually the end of it; preference costs a transaction. */
 const preferredAfterLosses = 2
-/** Who holds back lets several saves go by: had all of them looked after each, looking would be most of the work. */
+/**
+ * Those that hold back let several saves pass: if all of them looked after each one, looking would be most of the work.
+ */
 const holdBackStep = 3
 
 export class UpdateOrder {
@@ -29,7 +31,7 @@ export class UpdateOrder {
     this.#signal = signal
   }
 
-  /** The document, once nobody goes before this update, or after `maxHoldBackMs`. */
+  /** Reads the document once no other update is preferred, or after `maxHoldBackMs`. */
   async read(): Promise<StateView | null> {
     const { environment } = this.#session
     const until = environment.monotonic() + maxHoldBackMs
@@ -50,7 +52,7 @@ export class UpdateOrder {
     return found
   }
 
-  /** Another saved first: waits a little, unless this update goes first now. */
+  /** Another update saved first: waits a little, unless this one is preferred now. */
   async lost(): Promise<void> {
     this.#losses++
     if (this.#losses >= preferredAfterLosses) return
@@ -72,7 +74,7 @@ export class UpdateOrder {
     try {
       await this.#session.call('state.giveWay', { key: this.#key, update: this.id })
     } catch {
-      // Its preference lapses by itself; what the update itself led to matters more.
+      // The preference lapses by itself; the outcome of the update matters more.
     }
   }
 }

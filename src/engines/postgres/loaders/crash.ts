@@ -1,4 +1,4 @@
-/** How grants ended, as the events tell. */
+/** How grants ended, according to the events. */
 import { endKinds, type GrantEnd, type Loss, lossKinds } from '../../../domain/crash-pattern.ts'
 import { Parameters, wall } from '../rows.ts'
 import type { Loaders } from './loader.ts'
@@ -6,13 +6,13 @@ import type { Loaders } from './loader.ts'
 const isLoss = `t.kind in (${lossKinds.map((kind) => `'${kind}'`).join(', ')})`
 const isGoodEnd = `t.kind in (${endKinds.map((kind) => `'${kind}'`).join(', ')})`
 
-/** What was taken over names its former holder otherwise, since somebody holds it. */
+/** A takeover records the former holder under another field, because somebody holds the thing now. */
 const holder =
   "coalesce(holdfast.json_field(t.detail, 'holder'), holdfast.json_field(t.detail, 'previousHolder'))"
-/** An operator's reclaim before the lapse is no crash, nor is a reboot: they blame nothing. */
+/** An operator's reclaim before the lapse is not a crash, and neither is a reboot: they blame nothing. */
 const isCrash = "(t.subject <> 'item' or holdfast.json_field(t.detail, 'blame') <> 'none')"
 
-/** Moving on within held states ends nothing: the holder is still named. */
+/** A move between held states ends nothing: the holder is still named. */
 function hasEnded(movedChange: unknown): boolean {
   if (typeof movedChange !== 'string') return true
   return (JSON.parse(movedChange) as { agent?: unknown }).agent === null

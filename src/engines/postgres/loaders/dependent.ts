@@ -25,7 +25,7 @@ function dependentsOf(rows: readonly Row[] | undefined): (Dependent & { blocker:
   }))
 }
 
-/** As it is now that its row is locked: it may have stopped waiting since the blocker was looked up. */
+/** Checked now that its row is locked: it may have stopped waiting since the blocker was looked up. */
 function isWaiting({ item, blocker }: Dependent & { blocker: string }): boolean {
   return item.waitingFor.includes(blocker)
 }
@@ -42,7 +42,7 @@ limit 1000`
 export const dependentLoaders = {
   dependents({ ids, limit }, scope) {
     const parameters = new Parameters(scope)
-    // None may be passed over: nobody would come back to free it.
+    // None may be skipped: nobody would come back to free it.
     const text = `select ${columns}, wanted.blocker
 from unnest(${parameters.add(ids)}::text[]) as wanted (blocker)
 cross join lateral (
@@ -58,14 +58,14 @@ order by t.id${lockClause(scope, 'wait')}`
     return {
       queries: [{ text, values: parameters.values, youngerAt: itemYoungerAt }],
       searched: ['item'],
-      // Also what no longer waits: from fewer than were asked for, one would conclude that there are no more.
+      // Includes what no longer waits: fewer than were asked for would mean that there are no more.
       read: ([rows]) => dependentsOf(rows).map(({ blocker: _, ...dependent }) => dependent),
     }
   },
 
   transitiveDependents({ id, limit }, scope) {
     const parameters = new Parameters(scope)
-    // `union` keeps each id once, so even a circle would come to an end; rows are made only as far as they are asked for.
+    // `union` keeps each id once, so even a cycle would end; rows are produced only as far as they are asked for.
     const text = `with recursive waiting (item) as (
   select item from holdfast.blocker where namespace = $1 and blocker = ${parameters.add(id)}
   union
@@ -73,7 +73,7 @@ order by t.id${lockClause(scope, 'wait')}`
 )
 select item from waiting limit ${parameters.add(limit)}`
     return {
-      // Of two who look at once neither sees what the other is about to add, and both together may close a circle.
+      // Of two concurrent checks neither sees what the other is about to add, and together they may close a cycle.
       names: [blockersName],
       queries: [{ text, values: parameters.values }],
       searched: ['item'],
@@ -83,7 +83,7 @@ select item from waiting limit ${parameters.add(limit)}`
 
   vainWaits({ window, limit }, scope) {
     const parameters = new Parameters(scope)
-    // One by one: the planner takes the window for as long as it may be, and would read every item instead.
+    // One by one: the planner assumes that the window is as long as it may be, and would read every item instead.
     const text = `select coalesce(i.key, i.id), i.queue, coalesce(awaited.key, wait.blocker), awaited.state
 from (select blocker, item from holdfast.blocker where namespace = $1 limit ${parameters.add(window)}) wait
 cross join lateral (
@@ -134,7 +134,7 @@ select id from awaited limit ${parameters.add(limit)}`
 ))
 order by t.id`
     return {
-      // Nobody puts another item on top of one of these meanwhile.
+      // So that nobody stacks another item on one of these meanwhile.
       names: [blockersName],
       queries: [query(scope, tables.item, 'wait', rest, parameters)],
       searched: ['item'],
@@ -144,12 +144,12 @@ order by t.id`
 
   freedDependents({ limit }, scope) {
     const some = 'select c.blocker from holdfast.cascade c where c.namespace = $1 order by c.blocker limit 10'
-    // Finished is what nothing waits for at all: an item that somebody is at work on still waits.
+    // Finished means that nothing waits for it at all: an item that somebody is working on still waits.
     const cascades = `select ${columnsOf(tables.cascade)}, exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = t.blocker),
   exists (select 1 from holdfast.item i where i.namespace = $1 and i.id = t.blocker)
 from holdfast.cascade t
 where t.namespace = $1 and t.blocker = any(array(${some}))${lockClause(scope, 'skip')}`
-    // Locked, so that none starts over before the commit: what waits for it then waits for its next end.
+    // Locked, so that none starts over before the commit: what waits for it would then wait for its next end.
     const rest = `and t.id = any(array(${some}))\norder by t.id`
     const blockers = query(scope, tables.item, 'skip', rest)
     const parameters = new Parameters(scope)
@@ -172,7 +172,7 @@ limit $2${lockClause(scope, 'skip')}`
         { text: cascades, values: [scope.namespace], youngerAt: youngerAt(tables.cascade) },
         blockers,
         { text: dependents, values: parameters.values, youngerAt: itemYoungerAt },
-        // Also those that somebody else has locked.
+        // Includes those that somebody else has locked.
         { text: countCascades, values: [scope.namespace] },
       ],
       searched: ['cascade', 'item'],

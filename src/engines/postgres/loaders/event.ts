@@ -21,13 +21,13 @@ const eventColumns = [
   'detail',
 ] as const
 
-/** Transactions that have ended and all before them: what is numbered below can no longer be joined by others. */
+/** All transactions below this have ended, so nothing more can be numbered there. */
 const horizon =
   '((select pg_snapshot_xmin(pg_current_snapshot())::text::bigint) + (select holdfast.event_base())) * 8192'
 /** Committed, but behind a transaction that is still open. */
 const isHeldBack = `select exists (select 1 from holdfast.event t where t.namespace = $1 and t.seq >= ${horizon})`
 
-/** Numbers are far apart where transactions of others lie between: 48 halvings reach across them. */
+/** Numbers are far apart where other transactions lie in between; 48 halvings reach across them. */
 const selectSamples = `select sample.at
 from (select max(seq) as seq from holdfast.event where namespace = $1) newest
 cross join generate_series(0, 48) as halvings
@@ -48,7 +48,7 @@ function parse(text: unknown): unknown {
   return typeof text === 'string' ? JSON.parse(text) : null
 }
 
-/** Of the last ones, what is held back would be the last. */
+/** When the last events are asked for, one that is held back would be the last. */
 function endsFeed(newest: boolean, before: number | null | undefined): boolean {
   return newest && (before ?? null) === null
 }
@@ -60,7 +60,7 @@ export const eventLoaders = {
     if (of !== null)
       conditions.push(`t.subject = ${parameters.add(of.subject)} and t.id = ${parameters.add(of.id)}`)
     if (before !== undefined) conditions.push(`t.seq < ${parameters.add(before)}`)
-    // Changes of one thing come one after the other; those of several may still commit in between.
+    // Changes to one thing come one after the other; changes to several may still commit in between.
     const isFeed = of === null
     const isEnd = endsFeed(newest, before)
     if (isFeed) conditions.push(`t.seq < ${horizon}`)
@@ -142,7 +142,7 @@ from unnest(${subjects}::text[], ${ids}::text[]) as wanted (subject, id)
 join holdfast.image t on t.namespace = $1 and t.subject = wanted.subject and t.id = wanted.id
 order by t.subject, t.id${lockClause(scope, 'wait')}`
     return {
-      // They change with the checkpoint only.
+      // They change only with the checkpoint.
       names: ['checkpoint'],
       queries: [{ text, values: parameters.values, youngerAt: youngerAt(tables.image) }],
       read: ([rows]) => decodeAll<ImageRow>(tables.image, rows),

@@ -7,14 +7,14 @@ import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { definedQueueAt } from './queue.ts'
 
-/** Queues with ready items, and held items, that are looked at to find the ones worth showing. */
+/** How many queues with ready items, and how many held items, are examined to find the queues worth showing. */
 const maxLookedAt = 1000
-/** Closed items of a queue that tell whether it is failing now. */
+/** How many closed items of a queue tell whether it is failing now. */
 const maxLate = 10
 
 const queueYoungerAt = youngerAt(tables.queue)
 
-/** Each queue once, from one to the next: an index that begins with the queue is not read through. */
+/** Each queue once, by seeking from one to the next: an index that begins with the queue is not read through. */
 function queuesIn(name: string, condition: string): string {
   const next = (after: string) =>
     `select i.queue from holdfast.item i where i.namespace = $1 and ${condition} ${after} order by i.queue limit 1`
@@ -25,7 +25,7 @@ function queuesIn(name: string, condition: string): string {
 )`
 }
 
-/** Most of the newest ones failed, and not just one or two. */
+/** Most of the newest ones failed, and more than one or two. */
 const isFailing = `select count(*) filter (where late.outcome = 'failed') > greatest(2, count(*) filter (where late.outcome = 'succeeded'))
 from (
   select i.outcome
@@ -35,7 +35,7 @@ from (
   limit ${maxLate}
 ) late`
 
-/** Most in need first: set aside, failing, paused, the longest waiting, held; then by name. */
+/** Most in need first: quarantined, failing, paused, waiting longest, held; then by name. */
 const selectWatched = `with recursive
 ${queuesIn('quarantined', 'i.quarantined_at is not null')},
 ${queuesIn('failed', "i.outcome = 'failed'")},
@@ -87,7 +87,7 @@ const countUpTo = (condition: string) =>
   `(select count(*) from (select 1 from holdfast.item t where ${inQueue} and ${condition} limit $3) counted)`
 const readyCount = `${countUpTo("t.phase = 'ready'")} + ${countUpTo("t.phase = 'suspect'")}`
 
-/** The head of each priority, since within one the oldest comes first. */
+/** The head of each priority, because the oldest comes first within a priority. */
 function oldestIn(line: 'ready' | 'suspect'): string {
   const inLine = `from holdfast.item t where ${inQueue} and t.phase = '${line}'`
   return `(

@@ -10,14 +10,14 @@ import type { Loaders } from './loader.ts'
 const lastEvent =
   "select e.at from holdfast.event e where e.namespace = t.namespace and e.subject = 'item' and e.id = t.id and e.version is not null order by e.seq desc limit 1"
 
-/** In its last third, or its last five minutes, whichever is shorter. */
+/** In its last third or its last five minutes, whichever is shorter. */
 const isNear = (expiry: string) =>
   `${expiry} >= ${now} and ${expiry} < ${now} + ${thresholds.nearMs} and t.expires_at < ${now} + least(${thresholds.nearMs}, t.lease_ms / 3.0)`
 
 const isRegistered =
   'exists (select 1 from holdfast.instance p where p.namespace = t.namespace and p.id = t.instance and p.registered_by is not null)'
 
-/** Told already, as far as the newest thousand events of the thing say. */
+/** Already reported, as far as the newest thousand events of the thing show. */
 const isWarned = (subject: 'item' | 'lock' | 'delivery', id: string) =>
   `exists (select 1 from (select e.kind, e.token from holdfast.event e where e.namespace = $1 and e.subject = '${subject}' and e.id = ${id} order by e.seq desc limit 1000) told where told.kind = '${subject}.expiring' and told.token = t.token)`
 
@@ -32,7 +32,7 @@ order by coalesce(t.expires_at, 0)
 limit ${parameters.add(limit)}`
     const changedAt = youngerAt(tables.item) + 1
     return {
-      // They are counted, and locking them would keep their holders from renewing: who counts takes turns instead.
+      // These are counted. Locking them would keep their holders from renewing, so commands that count take turns.
       names: [`held:${queue ?? ''}`],
       queries: [{ text, values: parameters.values, youngerAt: youngerAt(tables.item) }],
       searched: ['item'],
@@ -72,7 +72,7 @@ limit ${parameters.add(limit)}`
     )
   )`
     return {
-      // Who counts takes turns: locking what is held would keep its holders from renewing.
+      // Commands that count take turns, because locking what is held would keep its holders from renewing.
       names: [`held:${queue}`],
       queries: [{ text, values: [scope.namespace, queue, agent, instance, host] }],
       searched: ['item', 'instance'],
@@ -88,7 +88,7 @@ and (t.instance is null or t.instance is not distinct from ${parameters.add(inst
 order by t.id
 limit ${parameters.add(limit)}`
     return {
-      // Waits: an item that is being renewed is still the agent's.
+      // Waits, because an item that is being renewed is still the agent's.
       queries: [query(scope, tables.item, 'wait', rest, parameters)],
       searched: ['item'],
       read: ([rows]) => decodeReadable<Item>(tables.item, rows),
@@ -103,7 +103,7 @@ and not ${isWarned('item', 't.id')}
 order by coalesce(t.expires_at, 0)
 limit ${parameters.add(limit)}`
     return {
-      // A warning changes no row, so two who warn would not meet otherwise.
+      // A warning changes no row, so two processes that warn would not meet otherwise.
       names: ['warnings'],
       queries: [query(scope, tables.item, 'skip', rest, parameters)],
       searched: ['item'],

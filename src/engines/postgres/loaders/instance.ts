@@ -49,7 +49,7 @@ where i.namespace = $1 and i.phase = 'held' and i.instance = any(array(
 ))
 group by i.instance`
     return {
-      // Locked before what they hold is counted: two who take from one process see each other's record of its loss.
+      // Locked before counting, so that two that take from one process see each other's record of its loss.
       queries: [
         query(scope, tables.instance, 'wait', `and ${isPeer}\norder by t.id`, parameters),
         { text: held, values: parameters.values },
@@ -69,7 +69,7 @@ group by i.instance`
     const parameters = new Parameters(scope)
     const rest = `and t.ended_at is null\norder by t.started_at\nlimit ${parameters.add(limit)}`
     return {
-      // Only looked at: what ends an instance names it.
+      // Only looked at: a command that ends an instance names it.
       queries: [query(scope, tables.instance, 'none', rest, parameters)],
       searched: ['instance'],
       read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
@@ -87,7 +87,7 @@ and (t.started_at, t.id) > (${parameters.add(startedAt)}, ${parameters.add(id)})
 order by t.started_at, t.id
 limit ${parameters.add(limit + 1)}`
     return {
-      // Only looked at: what ends an instance names it.
+      // Only looked at: a command that ends an instance names it.
       queries: [query(scope, tables.instance, 'none', rest, parameters)],
       searched: ['instance'],
       read: ([rows]) => pageOf(decodeAll<Instance>(tables.instance, rows), limit, instanceCursorOf),
@@ -109,8 +109,8 @@ limit ${parameters.add(limit)}`
   heldByInstances({ instances }, scope) {
     const parameters = new Parameters(scope)
     const theirs = `where t.namespace = $1 and t.instance = any(${parameters.add(instances)})`
-    // Nothing is locked and nothing skipped: what somebody else is at work on is held too. A damaged row cannot be
-    // given back, so it must not keep its instance from ending.
+    // Nothing is locked or skipped: what somebody else is working on is held too. A damaged row cannot be given back,
+    // so it must not keep its instance from ending.
     const text = `select h.instance, count(*)
 from (
   select t.instance from holdfast.item t ${theirs} and t.phase = 'held' ${readableItem}
@@ -130,7 +130,7 @@ group by h.instance`
     }
   },
 
-  // On a server another boot id proves nothing, however old.
+  // On a server, another boot id proves nothing, however old.
   awakeTimes: () => ({ queries: [], read: () => [] }),
 
   endedHolders({ limit }, scope) {
@@ -147,7 +147,7 @@ group by h.instance`
 order by t.ended_at
 limit ${parameters.add(limit)}`
     return {
-      // Only looked at: what takes from them names them.
+      // Only looked at: a command that takes from them names them.
       queries: [query(scope, tables.instance, 'none', rest, parameters)],
       searched: ['instance', 'item', 'lock', 'waiter', 'delivery'],
       read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
@@ -160,7 +160,7 @@ limit ${parameters.add(limit)}`
       return { ...plan, read: (answers) => ({ instance: read(answers)?.id ?? null, hasEnded: false }) }
     }
     return {
-      // Not locked: whoever ends it meanwhile frees what it holds then, and its own beats are not kept waiting.
+      // Not locked: a process that ends it meanwhile frees what it holds then, and its own beats do not have to wait.
       queries: [{ text: selectEnd, values: [scope.namespace, instance] }],
       read: ([rows]) => ({ instance, hasEnded: rows?.[0]?.[0] === true }),
     }

@@ -19,7 +19,7 @@ import {
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-/** What others still wait for stays, or nobody could say why they wait. */
+/** Items that others still wait for stay, or nobody could say why those wait. */
 const unneeded =
   'and not exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = i.id)'
 
@@ -50,7 +50,7 @@ function openOf(items: readonly Item[]): Item | null {
   return items.find(({ phase }) => phase !== 'closed') ?? null
 }
 
-/** Items a condition finds; damaged ones are left out. */
+/** Items that a condition finds; damaged ones are left out. */
 function planSearch(
   scope: PlanScope,
   parameters: Parameters,
@@ -67,7 +67,7 @@ function planSearch(
 export const itemLoaders = {
   item({ queue, ref, stacks }, { locks, alsoSearchesKeys }) {
     const isId = uuid.test(ref)
-    // Most refs are ids, and the search for keys costs as much again.
+    // Most refs are ids, and searching the keys as well would double the cost.
     const isNarrow = isId && locks && !alsoSearchesKeys
     return {
       ...(stacks ? { sharedNames: [blockersName] } : {}),
@@ -178,7 +178,7 @@ export const itemLoaders = {
         values: [scope.namespace],
       },
     ],
-    // Told to those who wait; what the same batch delays wakes them on its own.
+    // Only advice for those who wait; an item that the same batch delays wakes them by itself.
     searched: [],
     read: ([rows]) => (rows?.[0]?.[0] ?? null) as number | null,
   }),
@@ -188,7 +188,7 @@ export const itemLoaders = {
   counts: ({ queue }, scope) => ({
     queries: [
       {
-        // One by one, since each has an index of its own.
+        // One by one, because each phase has its own index.
         text: phases
           .map(
             (phase) =>
@@ -229,7 +229,7 @@ export const itemLoaders = {
     const parameters = new Parameters(scope)
     const one = queue === null ? '' : `and q.name = ${parameters.add(queue)}`
     const most = parameters.add(limit)
-    // Queue by queue, since each has its closed items in order: one search over all would sort all there are.
+    // Queue by queue, because each has its closed items in order: one search over all queues would sort everything.
     const rest = `and t.phase = 'closed' and t.id = any(array(
   select closed.id
   from holdfast.queue q

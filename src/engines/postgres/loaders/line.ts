@@ -1,4 +1,4 @@
-/** What can be claimed, in the order in which it is. */
+/** What can be claimed, in claim order. */
 import type { Item, LinePosition } from '../../../domain/item.ts'
 import { filterText } from '../filter.ts'
 import type { LineWant, Plan, PlanScope, Query } from '../plan.ts'
@@ -6,7 +6,7 @@ import { decodeAll, decodeReadable, lockClause, Parameters, query, readableItem 
 import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-/** Claims pass over what others are claiming at this moment. */
+/** Claims skip what others are claiming at the same time. */
 function planClaim(want: Omit<LineWant, 'limit'>, limit: number, scope: PlanScope): Plan<readonly Item[]> {
   if (scope.locks) {
     return { line: { ...want, limit }, queries: [], read: (_, items) => items.slice(0, limit) }
@@ -25,7 +25,7 @@ interface Start {
 
 const claimableTexts = new Map<string, string>()
 
-/** The text is made once for each way to ask: claims come with almost every batch. */
+/** The text is built once for each variant, because claims come with almost every batch. */
 function claimableQuery(scope: PlanScope, queue: string, limit: number, start: Start): Query {
   const values = [scope.namespace, queue, limit]
   if (start.from) values.push(start.from.priority, start.from.addedAt, start.from.id)
@@ -59,8 +59,8 @@ const holdsNoSuspect = (instance: string) => `not exists (
 )`
 
 /**
- * The few that stand beside the line, in an index of their own. One that the same batch has taken is refused when it is
- * taken twice; one that it has made claimable is found by the next.
+ * The few items outside the line, which have an index of their own. Taking one that the same batch has already taken is
+ * refused; one that it has made claimable is found by the next batch.
  */
 function planIndexed(scope: PlanScope, rest: string, parameters: Parameters): Plan<readonly Item[]> {
   return {
@@ -115,7 +115,7 @@ limit ${parameters.add(limit)}`
       `(select count(*) from (select 1 from holdfast.item t where t.namespace = $1 and t.queue = ${name} and t.phase = 'ready' ${condition} limit ${most}) counted)`
     return {
       queries: [{ text: `select ${count(before)}, ${count('')}`, values: parameters.values }],
-      // A position is advice: what the same batch adds or claims may be missing from it.
+      // A position is only advice: what the same batch adds or claims may be missing from it.
       searched: [],
       read: ([rows]) => ({ ahead: Number(rows?.[0]?.[0]), total: Number(rows?.[0]?.[1]) }),
     }

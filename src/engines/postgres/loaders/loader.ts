@@ -1,7 +1,7 @@
 import type { Selectors } from '../../engine.ts'
 import type { Plan, PlanScope } from '../plan.ts'
 
-/** One function a selector. Real SQL, parameters only; both clocks are read by the server. */
+/** One function per selector. Real SQL, parameters only; both clocks are read by the server. */
 export type Loaders = {
   readonly [Name in keyof Selectors]: (
     selector: Selectors[Name][0],

@@ -1,4 +1,4 @@
-/** Locks, one row a slot. */
+/** Locks, one row per slot. */
 import type { Lock } from '../../../domain/lock.ts'
 import { parseLockRef } from '../../lock-ref.ts'
 import { pageOf } from '../../page.ts'
@@ -17,7 +17,7 @@ import {
 import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-/** Locks a condition finds. A damaged reservation is set aside: it stays, and stops nothing. */
+/** Locks that a condition finds. A damaged reservation is left out: it stays, and stops nothing. */
 function planSearch(
   scope: PlanScope,
   parameters: Parameters,
@@ -71,7 +71,7 @@ limit ${parameters.add(limit + 1)}`
       queries: [query(scope, tables.lock, 'none', rest, parameters)],
       searched: ['lock'],
       read([rows]) {
-        // Where the page ends is told by what was found, also where some of it cannot be read.
+        // The rows found decide where the page ends, even if some of them cannot be read.
         const page = pageOf(rows ?? [], limit, ([name, slot]) => `${name}#${slot}`)
         return { rows: decodeReadable<Lock>(tables.lock, page.rows), next: page.next }
       },
@@ -83,7 +83,7 @@ limit ${parameters.add(limit + 1)}`
     const rest = `and t.agent = ${parameters.add(agent)} and t.slots is not null and t.delayed_since is null
 order by t.name, t.slot
 limit ${parameters.add(limit)}`
-    // Waits: a lock that is being renewed is still the agent's.
+    // Waits, because a lock that is being renewed is still the agent's.
     return planSearch(scope, parameters, rest, 'wait')
   },
 
@@ -104,10 +104,10 @@ limit ${parameters.add(limit)}`
 
   reservations({ limit }, scope) {
     const parameters = new Parameters(scope)
-    // What is spared keeps others out too; the rules look closer.
+    // Leases that are spared keep others out too; the rules look closer.
     const live = scope.isDoubtful ? '' : `and t.expires_at >= ${now} - ${scope.manualGraceMs}`
     const rest = `and t.patterns is not null ${live}\norder by t.name, t.slot\nlimit ${parameters.add(limit)}`
-    // Everybody who reserves takes turns: what is not there yet cannot be locked.
+    // Reservations are made one at a time, because what does not exist yet cannot be locked.
     return { names: ['reservations'], ...planSearch(scope, parameters, rest, 'wait') }
   },
 

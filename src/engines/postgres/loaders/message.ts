@@ -47,7 +47,7 @@ function messageNames(ids: readonly string[]): string[] {
   return [...new Set(ids)].map((id) => `message:${id}`)
 }
 
-/** Nobody waits for it any more, but an answer would still count; and this recipient was not told again. */
+/** Nobody waits for it any more, but an answer would still count, and it was not sent to this recipient again. */
 const isAnswerable = `t.state = 'unanswered' and exists (
   select 1 from holdfast.message m
   where m.namespace = t.namespace and m.id = t.message and m.state in ('escalated', 'dead')
@@ -60,7 +60,7 @@ const isAnswerable = `t.state = 'unanswered' and exists (
 export const messageLoaders = {
   messageByRef({ ref }, scope) {
     const parameters = new Parameters(scope)
-    // What equals the reference comes before what only begins with it.
+    // An exact match comes before ids that only begin with the reference.
     const rest = `and t.id >= ${parameters.add(ref)} and t.id < ${parameters.add(`${ref}${beyond}`)}\norder by t.id\nlimit 2`
     return {
       names: messageNames([ref]),
@@ -172,7 +172,7 @@ and not exists (select 1 from holdfast.message m where m.namespace = $1 and m.id
   overdueDeliveries({ overdueMs, limit }, scope) {
     const parameters = new Parameters(scope)
     const due = 'from holdfast.delivery t where t.namespace = $1 and t.next_due_at is not null'
-    // A seek for each adapter, however many deliveries it has.
+    // One seek per adapter, however many deliveries it has.
     const text = `with recursive found (adapter, scope) as (
   select (select t.adapter ${due} order by t.adapter limit 1), 1
   union all
@@ -219,7 +219,7 @@ limit ${parameters.add(limit)}`
     const parameters = new Parameters(scope)
     const mine = `and t.recipient = ${parameters.add(recipient)}`
     const unread = isUnread ? 'and t.read_at is null' : ''
-    // What has no other way is there once it was tried; what has one is seen here in any case.
+    // A delivery that only the inbox can make appears once it was tried; one with another adapter appears in any case.
     const visible = "and (t.attempts > 0 or t.adapter <> 'inbox')"
     if (isAll) {
       const from = after === null ? '' : `and t.id < ${parameters.add(after)}`
@@ -236,7 +236,7 @@ limit ${parameters.add(limit)}`
         ? ''
         : `and (t.priority, t.id) > (${parameters.add(cursor[0])}, ${parameters.add(cursor[1])})`
     const rest = `${from} ${unread}\norder by t.priority, t.id\nlimit ${parameters.add(limit + 1)}`
-    // Each by its own index: by one condition for both, all a recipient ever got would be read.
+    // Each by its own index: one condition for both would read everything a recipient ever got.
     const which = [`t.closed_at is null ${visible}`, isAnswerable]
     return {
       queries: which.map((each) =>

@@ -1,6 +1,6 @@
 /**
  * What is due in any namespace. There is no list of namespaces: the indexes of what may be due are walked by seeks, one
- * for each of them and each namespace, however many rows lie there.
+ * per index and namespace, however many rows there are.
  */
 import type { Instance } from '../../../domain/instance.ts'
 import { pageOf } from '../../page.ts'
@@ -11,9 +11,9 @@ import { decodeAll, now, Parameters } from '../rows.ts'
 import { columnsOf, decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-/** Where something may be to heal, and when it is: the same as what `recovery.run` loads. */
+/** What may need healing, and when: the same as what `recovery.run` loads. */
 function healed({ manualGraceMs, isDoubtful }: PlanScope): DueSource[] {
-  // While the clock is in doubt nothing counts as lapsed.
+  // While the clock is in doubt, nothing counts as lapsed.
   const lapsed = isDoubtful ? [] : [...lapsedLeases(manualGraceMs), ...otherLosses]
   return [...lapsed, ...endedDelays, orphanedRuns]
 }
@@ -43,7 +43,7 @@ const sent: readonly DueSource[] = [
   { table: 'message', rows: 't.due_at is not null', isDue: `t.due_at <= ${now}`, order: 't.due_at' },
 ]
 
-/** The next namespace after one in which any of these has rows. */
+/** The next namespace after a given one in which any of these has rows. */
 function nextIn(sources: readonly DueSource[], after: string): string {
   const next = sources.map(
     ({ table, rows }) =>
@@ -146,7 +146,7 @@ limit ${parameters.add(limit + 1)}`
         const found = rows.map(([namespace, ...columns]) => ({
           namespace: String(namespace),
           instance: decode<Instance>(tables.instance, columns),
-          // On a server another boot id proves nothing, however old.
+          // On a server, another boot id proves nothing, however old.
           awakeAt: null,
         }))
         return pageOf(found, limit, processCursorOf)

@@ -56,7 +56,7 @@ limit ${parameters.add(limit)}`
     const parameters = new Parameters(scope)
     const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`
     return {
-      // No names: they are written by commands that load their run, which has one.
+      // No names: outcomes are written by commands that load their run, which has one.
       queries: ids.length === 0 ? [] : [query(scope, tables.outcome, 'wait', rest, parameters)],
       read: ([rows]) => decodeAll<Outcome>(tables.outcome, rows),
     }

@@ -13,7 +13,7 @@ from holdfast.queue t
 left join holdfast.workflow w on w.namespace = t.namespace and w.name = t.workflow
 where t.namespace = $1`
 
-/** A queue out of a longer row: where its columns begin, and where the definition of its workflow is. */
+/** A queue within a longer row, given where its columns begin and where the definition of its workflow is. */
 export function definedQueueAt(row: Row, queueAt: number, definitionAt: number): DefinedQueue {
   const definition = row[definitionAt] as string | null
   return {

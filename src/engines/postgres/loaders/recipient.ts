@@ -1,4 +1,4 @@
-/** Who can be written to, and what the limits of a minute have let through. */
+/** Who can receive messages, and what the limits per minute have let through. */
 import type { Allowance } from '../../../domain/allowance.ts'
 import type { Addressable, Recipient } from '../../../domain/recipient.ts'
 import { decodeAll, decodeDamaged, decodeFirst, now, Parameters, query } from '../rows.ts'
@@ -13,7 +13,7 @@ union
 select name from holdfast.addressable where namespace = $1
 order by 1`
 
-/** One look per name: an agent of short-lived processes may have had thousands. */
+/** One lookup per name: an agent of short-lived processes may have had thousands of them. */
 const selectNamed = `select distinct wanted.name collate "C" as name
 from unnest($2::text[]) as wanted (name)
 where exists (select 1 from holdfast.instance i where i.namespace = $1 and i.agent = wanted.name)
@@ -30,7 +30,7 @@ export const recipientLoaders = {
     const everybody = isAnybody ? selectAnybody : selectRunning
     const text = `${names === null ? everybody : selectNamed}\nlimit ${agents.add(limit)}`
     return {
-      // Read by everybody who sends, changed by those who register.
+      // Read by everybody who sends, changed only by those who register.
       sharedNames: (names ?? []).map((name) => `recipient:${name}`),
       queries: [query(scope, tables.recipient, 'none', rest, registered), { text, values: agents.values }],
       searched: names === null ? ['recipient', 'instance', 'addressable'] : ['instance', 'addressable'],
@@ -45,7 +45,7 @@ export const recipientLoaders = {
     const parameters = new Parameters(scope)
     const rest = `and t.name = ${parameters.add(name)}`
     return {
-      // As claims do that look for the process behind an agent: it is new only once.
+      // The same name as for claims that look for the process behind an agent: it is new only once.
       names: [`agent:${name}`],
       queries: [query(scope, tables.addressable, 'none', rest, parameters)],
       read: ([rows]) => decodeFirst<Addressable>(tables.addressable, rows),

@@ -13,7 +13,7 @@ export const recoveryLoaders = {
     return {
       queries: [
         {
-          // A run is one row for each queue.
+          // A run has one row per queue.
           text: `select at, trigger, by, sum(locks_cleaned), sum(entries_reclaimed), sum(quarantined), sum(messages_reclaimed)
 from holdfast.recovery_run
 where namespace = $1 ${ofQueue}
@@ -90,7 +90,7 @@ limit ${parameters.add(limit)}`
     const inQueue = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
     const named = name === null ? '' : `and t.name = ${parameters.add(name)}`
     const isOfDead = `t.instance = any(${parameters.add(instances)})`
-    // While the clock is in doubt nothing counts as lapsed.
+    // While the clock is in doubt, nothing counts as lapsed.
     const isLost = (expiry: string, isSpared = false) => {
       const end = isSpared
         ? `case when t.instance is null then ${now} - ${scope.manualGraceMs} else ${now} end`

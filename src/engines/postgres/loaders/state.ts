@@ -28,8 +28,8 @@ export const stateLoaders = {
   }),
 
   stateFloor: (_, scope) => ({
-    // Not locked, or every document of a namespace would wait for every other: a set must only see what deleting the
-    // same document left. It does, because a statement that locks nothing is sent after the name is held.
+    // Not locked, or every document of a namespace would wait for every other. A set only has to see what deleting the
+    // same document left, and it does, because a statement that locks nothing is sent after the name is held.
     queries: [query(scope, tables.stateFloor, 'none', '')],
     read: ([rows]) => decodeFirst<StateFloor>(tables.stateFloor, rows),
   }),

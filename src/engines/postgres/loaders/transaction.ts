@@ -1,11 +1,11 @@
-/** What others do on the server, as far as the role of this store may see: open transactions, and locks they hold. */
+/** What others do on the server, as far as this store's role may see: open transactions, and the locks they hold. */
 import type { LockBlocker } from '../../../domain/foreign-lock.ts'
 import type { OpenTransaction } from '../../../domain/open-transaction.ts'
 import type { Loaders } from './loader.ts'
 
 /**
- * Only what keeps something back: events wait for whatever has written, in any database of the server; rows are kept
- * for what has read in this one.
+ * Only transactions that hold something back: events wait for any that has written, in any database of the server; rows
+ * are kept for any that has read in this one.
  */
 const longTransactions = `select t.pid, t.role, t.program, t.state, t.open_for_ms, t.has_written
 from (
@@ -35,8 +35,8 @@ order by t.open_for_ms desc
 limit $2`
 
 /**
- * Everybody sees in pg_locks who holds what. A lock of the store is one that a role which uses the store waits for; those
- * of strangers are told in any case.
+ * Everybody can see in pg_locks who holds what. A lock counts as the store's if a role that uses the store waits for
+ * it; locks of strangers are reported in any case.
  */
 const lockBlockers = `with store as materialized (
   select l.tableoid as id from holdfast.lane l limit 1

@@ -8,8 +8,8 @@ import { tables, youngerWriter, youngerWriters } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 /**
- * The floor, the highest ticket, how many are alive and how many of them stand before the caller. Counted only as far
- * as is asked: a line may be long, and nearly every look needs to know of its front alone.
+ * The floor, the highest ticket, how many waiters are alive and how many of them are ahead of the caller. Counted only
+ * as far as asked: a line may be long, and nearly every caller needs only its front.
  */
 function summaryOf(scope: PlanScope, name: string, id: string | null, limit: number): Query {
   return {
@@ -50,7 +50,7 @@ function locksOf(scope: PlanScope, name: string, hold: Hold = 'wait'): Query {
   return query(scope, tables.lock, hold, `and t.name = ${parameters.add(name)}\norder by t.slot`, parameters)
 }
 
-/** Waits for them: to pass over the first would let a newcomer overtake it. */
+/** Waits for them, because skipping the first would let a newcomer overtake it. */
 function firstOf(scope: PlanScope, name: string, limit: number, hold: Hold = 'wait'): Query {
   const parameters = new Parameters(scope)
   const rest = `and t.name = ${parameters.add(name)} and t.expires_at >= ${now}\norder by t.token\nlimit ${parameters.add(limit)}`
@@ -121,7 +121,7 @@ export const waiterLoaders = {
     }),
   }),
 
-  /** Looked at without holding anything: a place that is renewed once too often lapses a moment later. */
+  /** Read without holding anything: a waiter that is renewed once too often lapses a moment later. */
   lockHeads: ({ names }, scope) => ({
     queries: names.flatMap((name) => [locksOf(scope, name, 'none'), firstOf(scope, name, 1, 'none')]),
     read: (answers) =>
@@ -131,7 +131,7 @@ export const waiterLoaders = {
       })),
   }),
 
-  /** By id, so that two who want the same ones wait for each other in one order. */
+  /** Ordered by id, so that two commands that want the same rows lock them in the same order. */
   waitersById({ ids, waits }, scope) {
     const parameters = new Parameters(scope)
     const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`

@@ -1,4 +1,4 @@
-/** Ready tasks by their words. The rows that are kept for them lead to an item; the filter itself decides. */
+/** Ready tasks by their words. The rows kept for the words lead to an item; the filter itself decides. */
 import type { Item, LinePosition } from '../../../domain/item.ts'
 import { listsOf, type WordList, wordValue } from '../../../domain/ready-word.ts'
 import { taskQueue } from '../../../domain/task.ts'
@@ -17,14 +17,14 @@ function placeIn(parameters: Parameters, { priority, addedAt, id }: LinePosition
   return `(${parameters.add(priority)}::bigint, ${parameters.add(addedAt)}::bigint, ${parameters.add(id)}::text)`
 }
 
-/** One value of a list, from a place on. */
+/** One value of a list, from a position on. */
 function under(field: string, value: string, from: LinePosition | null, parameters: Parameters): string {
   const beyond = from === null ? '' : `and (${scope}) >= ${placeIn(parameters, from)}`
   return `w.namespace = $1 and w.field = ${parameters.add(field)} and w.value = ${parameters.add(value)} ${beyond}`
 }
 
 /**
- * The first rows of a list. Each value is read in order by the index and no further than that, so that the values are
+ * The first rows of a list. Each value is read in index order and no further than needed, so that the values are
  * merged, not sorted.
  */
 function firstOf(
@@ -47,7 +47,9 @@ function firstOf(
   return `select ${scope} from (${each.join(' union all ')}) w order by ${scope}`
 }
 
-/** In the other lists too; the limit keeps it a probe of the index for each row, where a join might read all of a list. */
+/**
+ * Whether the row is in another list too. The limit keeps it an index probe per row; a join might read a whole list.
+ */
 function alsoIn({ field, values }: WordList, parameters: Parameters): string {
   return `(
   select true
@@ -69,9 +71,9 @@ interface Start {
 }
 
 /**
- * How many rows of its list a claim of so many looks at. Others are claiming too, and what they have locked is passed
- * over, so there are more of them; where that is not enough, the batch finds out and is run again. A power of two, so
- * that there are few texts to prepare.
+ * How many rows of its list a claim of `limit` items looks at. More than it wants, because others are claiming too and
+ * what they have locked is skipped. If that is not enough, the batch finds out and runs again. A power of two, so that
+ * there are few texts to prepare.
  */
 function rowsFor(limit: number): number {
   return 2 ** Math.ceil(Math.log2(limit + 200))
@@ -100,8 +102,8 @@ limit ${parameters.add(limit)}`
 }
 
 /**
- * Looked up one by one, for as long as any is wanted. Joined as it stands, the planner may take all ready items at once,
- * and lock what is not claimed; and the condition on their phase must not lead it to the index of all that are ready.
+ * Looks items up one by one, for as long as any is wanted. With a plain join, the planner may take all ready items at
+ * once and lock what is not claimed; and the condition on their phase must not lead it to the index of all ready items.
  */
 function itemText(at: PlanScope, filter: ItemFilter, start: Start, parameters: Parameters): string {
   return `cross join lateral (
@@ -130,7 +132,7 @@ order by t.priority, t.added_at, t.id
 limit ${parameters.add(limit)}${lockClause(at, 'skip')}`
 }
 
-/** Where so many rows of a list end; no row where it is no longer than that. */
+/** Where that many rows of a list end; no row if the list is no longer than that. */
 function endQuery(at: PlanScope, { filter, by, from, window }: Wanted): Query[] {
   const list = listsOf(filter)[by]
   if (list === undefined || window === null) return []
@@ -143,7 +145,7 @@ function placeOf(row: Row | undefined): LinePosition | null {
   return row ? { priority: Number(row[0]), addedAt: Number(row[1]), id: String(row[2]) } : null
 }
 
-/** Each host of a ready task once, from one to the next, and not through all tasks of each. */
+/** Each host of a ready task once, by seeking from one to the next instead of reading all tasks of each. */
 const hosts = `with recursive host as (
   select min(w.value) as value
   from holdfast.ready_word w

@@ -1,4 +1,4 @@
-/** Answers kept for idempotency keys. */
+/** Answers stored for idempotency keys. */
 import type { Answer } from '../../engine.ts'
 import { select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'

@@ -1,15 +1,15 @@
-/** How grants ended, as the events tell. */
+/** How grants ended, according to the events. */
 import { endKinds, type GrantEnd, type Loss, lossKinds } from '../../../domain/crash-pattern.ts'
 import type { Loaders } from './loader.ts'
 
 const isLoss = `kind in (${lossKinds.map((kind) => `'${kind}'`).join(', ')})`
 const isGoodEnd = `kind in (${endKinds.map((kind) => `'${kind}'`).join(', ')})`
 
-/** An operator's reclaim before the lapse is no crash, nor is a reboot: they blame nothing. */
+/** An operator's reclaim before the lapse is not a crash, nor is a reboot: their events blame nothing. */
 const isCrash = "(subject <> 'item' or detail ->> '$.blame' <> 'none')"
-/** What was taken over names its former holder otherwise, since somebody holds it. */
+/** A takeover names the former holder in another field, since the thing has a holder again. */
 const lost = "coalesce(detail ->> '$.holder', detail ->> '$.previousHolder')"
-/** Moving on within held states ends nothing: the holder is still named. */
+/** A move between held states ends no grant: it does not clear the holder. */
 const isEnd = "(kind <> 'item.moved' or json_type(change, '$.agent') = 'null')"
 
 export const crashLoaders = {
@@ -27,7 +27,7 @@ limit ${limit}`,
       .map(([agent, at, id]) => ({ agent, at, id }) as Loss),
 
   grantEnds(source, { window }) {
-    // By its number, from the end: any index would lead through every event there is.
+    // Scanned by sequence number from the end: any index would lead through every event.
     const sql = `select case when ${isLoss} then ${lost} else agent end as holder, ${isLoss}
 from event not indexed
 where namespace = ?1 and seq > (select max(seq) from event) - ${window}

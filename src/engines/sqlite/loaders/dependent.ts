@@ -15,7 +15,7 @@ where blocker.namespace = ? and blocker.blocker = ?`
 
 const dependentsQueries = new Map<number, string>()
 
-/** Made once for each limit, like the texts of item queries. */
+/** Built once per limit, like the texts of item queries. */
 function dependentsQuery(limit: number): string {
   const text = dependentsQueries.get(limit) ?? `${selectDependents}\nlimit ${limit}`
   dependentsQueries.set(limit, text)
@@ -26,14 +26,14 @@ function dependent([item, ...queue]: readonly unknown[]): Dependent {
   return { item: decode<Item>(tables.item, [item]), ...definedQueue(queue) }
 }
 
-/** Most stores have no item that waits for another; one look tells for all completions that follow. */
+/** Most stores have no item that waits for another, so one look serves all completions that follow. */
 function hasBlockers({ connection, namespace, known }: Source): boolean {
   known.hasBlockers ??=
     connection.get('select 1 from blocker where namespace = ? limit 1', namespace) !== undefined
   return known.hasBlockers
 }
 
-/** It succeeded, or was removed: nothing has to wait for it. */
+/** The item succeeded or was removed, so nothing has to wait for it. */
 function isOver({ connection, namespace }: Source, id: string): boolean {
   const row = connection.get('select outcome from item where namespace = ? and id = ?', namespace, id)
   return row === undefined || row[0] === 'succeeded'
@@ -48,8 +48,8 @@ export const dependentLoaders = {
   },
 
   transitiveDependents(source, { id, limit }) {
-    // `union` keeps each id once, so even a circle would come to an end; `cross join` keeps the planner from
-    // walking all blockers of the namespace for each item.
+    // `union` keeps each id once, so even a cycle terminates; `cross join` keeps the planner from walking all blockers
+    // of the namespace for each item.
     const sql = `with recursive waiting (item) as (
   select item from blocker where namespace = ?1 and blocker = ?2
   union

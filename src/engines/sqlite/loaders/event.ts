@@ -1,4 +1,4 @@
-/** Events, what retention left of removed ones, and the token floor. */
+/** Events, what retention keeps of removed ones, and the token floor. */
 import type { StoredEvent } from '../../../domain/event.ts'
 import type { Horizon } from '../../../domain/horizon.ts'
 import type { Checkpoint, ImageRow } from '../../engine.ts'
@@ -26,7 +26,7 @@ function event(row: readonly unknown[]): StoredEvent {
   return { ...fields, change: parse(fields.change), detail: parse(fields.detail) } as StoredEvent
 }
 
-/** Events of other namespaces may lie between; a sample is worth no long search. */
+/** Events of other namespaces may lie in between; a sample is not worth a long search. */
 const selectSample = `select at
 from (select namespace, at from event where seq >= ? order by seq limit 1000)
 where namespace = ?

@@ -7,12 +7,15 @@ import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { definedQueue } from './queue.ts'
 
-/** Queues with ready items, and held items, that are looked at to find the ones worth showing. */
+/** How many queues with ready items, and how many held items, are examined to find the queues worth showing. */
 const maxLookedAt = 1000
-/** Closed items of a queue that tell whether it is failing now. */
+/** How many closed items decide whether a queue is failing now. */
 const maxLate = 10
 
-/** Each queue once, from one to the next: an index that begins with the queue is not read through. */
+/**
+ * Finds each queue once by seeking from one to the next, instead of reading through an index that starts with the
+ * queue.
+ */
 function queuesIn(name: string, index: string, condition: string): string {
   const next = (after: string) =>
     `(select min(queue) from item indexed by ${index} where namespace = ?1 and ${condition} ${after})`
@@ -29,7 +32,7 @@ where item.namespace = ?1 and item.queue = ready.name and phase = 'ready'
 order by priority, added_at
 limit 1`
 
-/** Most of the newest ones failed, and not just one or two. */
+/** Most of the newest items failed, and more than two of them. */
 const isFailing = `select count(*) filter (where outcome = 'failed') > max(2, count(*) filter (where outcome = 'succeeded'))
 from (
   select outcome from item indexed by item_closed
@@ -38,7 +41,7 @@ from (
   limit ${maxLate}
 )`
 
-/** Most in need first: set aside, failing, paused, the longest waiting, held; then by name. */
+/** The neediest first: with quarantined items, failing, paused, waiting longest, with held items; then by name. */
 const selectWatched = (limit: number) => `with recursive
 ${queuesIn('quarantined', 'item_quarantined', 'quarantined_at is not null')},
 ${queuesIn('failed', 'item_failed', "outcome = 'failed'")},
@@ -72,7 +75,7 @@ join queue on queue.namespace = ?1 and queue.name = wanted
 left join workflow on workflow.namespace = queue.namespace and workflow.name = queue.workflow
 order by need, at nulls last, wanted`
 
-/** The head of each priority, since within one the oldest comes first. */
+/** Reads the head of each priority, since within a priority the oldest comes first. */
 function oldestIn(line: 'ready' | 'suspect'): string {
   const inLine = `from item indexed by item_${line} where namespace = ?1 and queue = ?2 and phase = '${line}'`
   return `with recursive level (priority) as (
@@ -83,7 +86,7 @@ function oldestIn(line: 'ready' | 'suspect'): string {
 select min((select min(added_at) ${inLine} and priority = level.priority)) from level where priority is not null`
 }
 
-/** Up to one more than the limit, which tells that there are others. */
+/** Counts up to one more than the limit, which shows that there are more. */
 function found(source: Source, limit: number, rest: string, ...values: Value[]): number {
   const sql = `select count(*) from (select 1 from item ${rest} limit ${limit + 1})`
   return Number(source.connection.get(sql, source.namespace, ...values)?.[0])

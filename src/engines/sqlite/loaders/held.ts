@@ -23,24 +23,24 @@ const isOnHost = `(
   or instance in (select id from instance where namespace = ?1 and host_name = ?3 and ended_at is null)
 )`
 
-/** Told already, as far as the newest thousand events of the thing say. */
+/** Already warned about, according to the newest thousand events of the thing. */
 const isWarned = (subject: 'item' | 'lock' | 'delivery', id: string) =>
   `exists (select 1 from (select kind, token from event where event.namespace = ?1 and subject = '${subject}' and event.id = ${id} order by seq desc limit 1000) as told where told.kind = '${subject}.expiring' and told.token = ${subject}.token)`
 
 type Ids = readonly string[] | null
 
-/** Where ids are given they lead to the rows; the plus keeps the planner from walking everything that is held. */
+/** When ids are given, they lead to the rows; the plus keeps the planner from walking everything that is held. */
 function byIndex(ids: Ids, expiry: string): string {
   return ids === null ? expiry : `+${expiry}`
 }
 
-/** In its last third, or its last five minutes, whichever is shorter. */
+/** In the last third of the lease or its last five minutes, whichever is shorter. */
 function isNear(ids: Ids, expiry: string): string {
   const at = byIndex(ids, expiry)
   return `${at} >= ?2 and ${at} < ?2 + ${thresholds.nearMs} and +expires_at < ?2 + lease_ms / 3.0`
 }
 
-/** Only these, as the third parameter. */
+/** Restricts the rows to these ids, passed as the third parameter. */
 function among(ids: Ids, id: 'id' | '(name, slot)'): string {
   if (ids === null) return ''
   return id === 'id'

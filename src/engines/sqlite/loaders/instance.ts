@@ -1,4 +1,4 @@
-/** Incarnations of processes. */
+/** Instances: incarnations of processes. */
 import type { Held } from '../../../domain/crash.ts'
 import { type Instance, processesOf } from '../../../domain/instance.ts'
 import { instanceCursor, instanceCursorOf } from '../../instance-cursor.ts'
@@ -18,7 +18,7 @@ function instances(source: Source, where: string, ...values: Value[]): Instance[
 }
 
 const ofInstances = 'where namespace = ?1 and instance in (select value from json_each(?2))'
-/** A damaged row cannot be given back, so it must not keep its instance from ending. */
+/** A damaged row cannot be released, so it must not keep its instance from ending. */
 const selectHeldBy = `select instance, count(*)
 from (
   select instance from item ${ofInstances} and phase = 'held' ${readable}
@@ -31,7 +31,7 @@ from (
 )
 group by instance`
 
-/** Each boot has written down how far the lease clock is from its awake time. */
+/** Each boot has recorded the offset between the lease clock and its awake time. */
 const selectAwakeTimes = `select sign.instance, max(sign.at) - clock.offset_ms
 from (
   select id as instance, seen_at as at from instance where namespace = ?1 and id in (select value from json_each(?2))
@@ -65,7 +65,7 @@ export const instanceLoaders = {
       `where namespace = ?1 and id in (${peersOf('in (select value from json_each(?2))')})\norder by id`,
       inList(ids),
     )
-    // By an index that the planner, which knows no counts, would pass over for one of all items there are.
+    // Forces an index: the planner has no statistics and would choose one that covers all items.
     const held = source.connection.all(
       `select instance, count(*), count(suspected_at)
 from item indexed by item_held

@@ -7,11 +7,11 @@ import { listItems } from '../list.ts'
 import { inList, item, items, peersOf, readable, type Source, sparedUntil, unspared } from '../rows.ts'
 import type { Loaders } from './loader.ts'
 
-/** What others still wait for stays, or nobody could say why they wait. */
+/** Items that others still wait for are kept, or nobody could say why those wait. */
 const unneeded =
   'and not exists (select 1 from blocker where blocker.namespace = item.namespace and blocker.blocker = item.id)'
 
-/** Each process takes one suspect at a time, whichever of its handles asks. */
+/** Each process takes one suspect at a time, whichever of its handles claims. */
 const holdsNoSuspect = `not exists (
   select 1
   from item as taken
@@ -26,7 +26,7 @@ function itemById(source: Source, id: string): Item | null {
   return item(source, 'where namespace = ? and id = ?', id)
 }
 
-/** The open one, else the one added last. */
+/** The open item, or else the one added last. */
 function lastItem(source: Source, column: 'key' | 'dedupe_key', queue: string, key: string): Item | null {
   const where = `where namespace = ? and queue = ? and ${column} = ?`
   return (
@@ -85,7 +85,7 @@ export const itemLoaders = {
     ),
 
   suspects(source, { queue, filter, instance, limit }) {
-    // There are none nearly always, and every claim asks.
+    // There are almost never any, and every claim asks.
     source.known.hasSuspects ??= hasSuspects(source)
     if (!source.known.hasSuspects) return []
     return items(
@@ -202,7 +202,7 @@ limit ${limit}`,
       queue,
     ) as [string, number][]
     const oldest = source.connection.get(
-      // One by one, since each has an index of its own.
+      // Separate queries, since each phase has its own index.
       `select min(added_at) from (
   select min(added_at) as added_at from item where namespace = ?1 and queue = ?2 and phase = 'ready'
   union all
@@ -226,7 +226,7 @@ limit ${limit}`,
     const closed = (of: string) => `queue = ${of} and phase = 'closed' and closed_at <= ? ${unneeded}`
     if (queue !== null)
       return items(source, `where namespace = ? and ${closed('?')}\n${oldest}`, queue, before)
-    // Queue by queue, since each has its closed items in order: one search over all would sort all there are.
+    // Queue by queue, since an index orders each queue's closed items: a single search would sort all of them.
     const ofEach = `select item.id from item where item.namespace = q.namespace and ${closed('q.name')}\n${oldest}`
     return items(
       source,

@@ -1,4 +1,4 @@
-/** Locks, one row a slot. */
+/** Locks, one row per slot. */
 import type { Lock } from '../../../domain/lock.ts'
 import { parseLockRef } from '../../lock-ref.ts'
 import { pageOf } from '../../page.ts'
@@ -9,10 +9,10 @@ import type { Loaders } from './loader.ts'
 
 const selectLock = select(tables.lock)
 const selectReservation = selectBy(tables.lock, 'lock_reservation')
-/** A damaged reservation is set aside: it stays, and stops nothing. */
-/** Kept for a delay: there is no holder to spare. */
+/** A slot kept during a delay has no holder to spare. */
 const isDelayed = 'or delayed_since is not null'
 
+/** A damaged reservation is skipped: it stays in the store, and blocks nothing. */
 export const readableLock = 'and (patterns is null or json_valid(patterns))'
 
 function locks(source: Source, where: string, ...values: Value[]): Lock[] {
@@ -21,7 +21,7 @@ function locks(source: Source, where: string, ...values: Value[]): Lock[] {
     .map((row) => decode<Lock>(tables.lock, row))
 }
 
-/** Refs as one parameter, for `in (select value ->> 0, value ->> 1 from json_each(?))`. */
+/** Refs as a single parameter, for `in (select value ->> 0, value ->> 1 from json_each(?))`. */
 export function inPairs(refs: readonly string[]): string {
   return JSON.stringify(refs.map(parseLockRef).map(({ name, slot }) => [name, slot]))
 }
@@ -77,7 +77,7 @@ and slots is not null and patterns is null)`,
       .all(
         `${selectReservation}\nwhere namespace = ? and patterns is not null and expires_at >= ? ${readableLock}\norder by name\nlimit ${limit}`,
         source.namespace,
-        // What is spared keeps others out too; the rules look closer.
+        // Spared reservations keep others out too; the rules look more closely.
         BigInt(source.now - source.manualGraceMs),
       )
       .map((row) => decode<Lock>(tables.lock, row)),

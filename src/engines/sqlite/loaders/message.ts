@@ -11,7 +11,7 @@ import type { Loaders } from './loader.ts'
 const selectMessage = select(tables.message)
 const selectDelivery = select(tables.delivery)
 
-/** Whole texts by their conditions: a long text made anew costs as much to look up as to run. */
+/** Whole SQL texts by their conditions: a long, newly built text costs as much to look up as to run. */
 const texts = new Map<string, string>()
 
 function textOf(from: string, where: string): string {
@@ -42,7 +42,9 @@ function earliest(source: Source, sql: string, ...values: Value[]): number {
 /** Greater than every character an id may have. */
 const beyond = '\u007f'
 
-/** Nobody waits for it any more, but an answer would still count; and this recipient was not told again. */
+/**
+ * Nobody waits for an answer any more, but one would still count, and this recipient was not sent the message again.
+ */
 const isAnswerable = `state = 'unanswered' and exists (
   select 1 from message
   where message.namespace = delivery.namespace and message.id = delivery.message and message.state in ('escalated', 'dead')
@@ -104,7 +106,8 @@ export const messageLoaders = {
   strandedDeliveries: (source, { limit }) =>
     deliveries(
       source,
-      // The plus: the rows are of this namespace, and its index would lead through all of them.
+      // The plus disables the namespace index, which would lead through all rows of the namespace; the subquery has
+      // already narrowed them down.
       `where +namespace = ?1 and row in (
   select row from delivery
   where delivery.namespace = ?1 and gives_up_at <= ?2 and agent is null
@@ -145,7 +148,7 @@ and not exists (select 1 from message where message.namespace = ?1 and message.i
   overdueDeliveries: (source, { overdueMs, limit }) =>
     source.connection
       .all(
-        // A seek for each adapter, however many deliveries it has.
+        // One seek per adapter, however many deliveries it has.
         `with recursive found (adapter) as (
   select min(adapter) from delivery indexed by delivery_due where namespace = ?1 and next_due_at is not null
   union all
@@ -187,7 +190,7 @@ limit ${limit}`,
 
   inbox(source, { recipient, isUnread, isAll, limit, after }) {
     const unread = isUnread ? 'and read_at is null' : ''
-    // What has no other way is there once it was tried; what has one is seen here in any case.
+    // A delivery with no other channel shows up once it was attempted; one with another channel always does.
     const visible = "and (attempts > 0 or adapter <> 'inbox')"
     if (isAll) {
       const from = after === null ? '' : 'and id < ?'
@@ -202,7 +205,7 @@ limit ${limit}`,
     const cursor = inboxCursor(after)
     const from = cursor === null ? '' : 'and (priority, id) > (?, ?)'
     const cursorValues = cursor === null ? [] : [BigInt(cursor[0]), cursor[1]]
-    // Each by its own index: by one condition for both, all a recipient ever got would be read.
+    // Two queries, each with its own index: a combined condition would read everything the recipient ever got.
     const found = [`closed_at is null ${visible}`, isAnswerable].flatMap((which) =>
       deliveries(
         source,

@@ -1,6 +1,6 @@
 /**
- * What is due in any namespace. There is no list of namespaces: the indexes of what may be due are walked by seeks, one
- * for each of them and each namespace, however many rows lie there.
+ * What is due in any namespace. There is no list of namespaces. Instead, the indexes of what may be due are walked by
+ * seeks, one per index and namespace, however many rows there are.
  */
 import type { Instance } from '../../../domain/instance.ts'
 import { pageOf } from '../../page.ts'
@@ -10,12 +10,12 @@ import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { readableLock } from './lock.ts'
 
-/** ?2 is the lease clock, ?3 the wall clock, ?4 the lease clock for what the store spares. */
+/** ?2 is the lease clock, ?3 the wall clock, ?4 the lease clock minus the grace for manual leases. */
 const lapsed = (expiry: string) => `${expiry} < ?2 and (instance is not null or ${expiry} < ?4)`
 const lapsedLock =
   'expires_at < ?2 and (instance is not null or delayed_since is not null or expires_at < ?4)'
 
-/** Where something may be to heal, and when it is: the same as what `recovery.run` loads. */
+/** Where there may be something to heal, and when it is due: the same as what `recovery.run` loads. */
 const healed = [
   ["item indexed by item_held where phase = 'held'", `${lapsed('coalesce(expires_at, 0)')} ${readable}`],
   ['item indexed by item_due where run_at is not null', `run_at <= ?3 ${readable}`],
@@ -51,13 +51,13 @@ function isDueIn(sources: Sources, namespace: string): string {
     .join('\nor ')
 }
 
-/** The next namespace after one in which any of these has rows. */
+/** The next namespace, after the given one, in which any of these sources has rows. */
 function nextIn(sources: Sources, after: string): string {
   const next = sources.map(([rows]) => `select min(namespace) as name from ${rows} and namespace > ${after}`)
   return `(select min(name) from (${next.join(' union all ')}))`
 }
 
-/** ?1 is where it begins. */
+/** The walk starts after ?1. */
 function walk(sources: Sources, columns: string, limit: number): string {
   return `with recursive found (name, place) as (
   select ${nextIn(sources, '?1')}, 1
@@ -73,7 +73,7 @@ function moments({ now, wall, manualGraceMs }: Source): bigint[] {
   return [BigInt(now), BigInt(wall), BigInt(now - manualGraceMs)]
 }
 
-/** Texts are long: each is made once. */
+/** The SQL texts are long, so each is built once. */
 const texts = new Map<string, string>()
 
 function textFor(key: string, make: () => string): string {

@@ -1,4 +1,4 @@
-/** Who can be written to, and what the limits of a minute have let through. */
+/** Who can be sent messages, and what the per-minute limits have let through. */
 import type { Allowance } from '../../../domain/allowance.ts'
 import type { Addressable, Recipient } from '../../../domain/recipient.ts'
 import { inList, select } from '../rows.ts'
@@ -17,7 +17,7 @@ union
 select name from addressable where namespace = ?1
 order by 1`
 
-/** One look per name: an agent of short-lived processes may have had thousands. */
+/** One lookup per name: an agent of short-lived processes may have had thousands of instances. */
 const selectNamed = `select distinct value
 from json_each(?2)
 where exists (select 1 from instance where namespace = ?1 and agent = value)

@@ -1,11 +1,11 @@
-/** What healing did and would do. */
+/** What healing has done and would do. */
 import type { RecoveryFailure, RecoveryRun, RecoveryTotal } from '../../engine.ts'
 import { inList, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { readableLock } from './lock.ts'
 
-/** Of what a condition finds, the first to expire. */
+/** The first to expire among the rows matching a condition. */
 const firstItem = (condition: string, spareMs: number) =>
   `(select coalesce(expires_at, 0) + ${spareMs} from item where namespace = ?1 and phase = 'held' ${condition} ${readable} order by coalesce(expires_at, 0) limit 1)`
 const firstLock = (condition: string, spareMs: number) =>
@@ -14,8 +14,9 @@ const firstLock = (condition: string, spareMs: number) =>
 const manualLock = 'and instance is null and delayed_since is null'
 
 /**
- * When the first lease may be taken, and when the first item is due. A damaged row is not healed, so it must not look
- * as if it were to be: every claim would try again. Only a store that spares manual leases has to look for them apart.
+ * When the first lease may be reclaimed, and when the first item is due. Damaged rows are not healed, so they must not
+ * look as if they needed healing: every claim would try again. Only a store that spares manual leases has to look for
+ * them separately.
  */
 function selectQuiet(manualGraceMs: number): string {
   const known = quietTexts.get(manualGraceMs)
@@ -37,7 +38,7 @@ ${lapses.join(',\n')}`
   return text
 }
 
-/** Made once: a process has few stores open. */
+/** Each text is built once; a process has few stores open. */
 const quietTexts = new Map<number, string>()
 
 const ofQueue = '(?2 is null or queue = ?2)'
@@ -49,14 +50,14 @@ from (
   select locks_cleaned, entries_reclaimed, messages_reclaimed from recovery_total where namespace = ?1 and ${ofQueue}
 )`
 
-/** A run is one row for each queue. */
+/** A run has one row per queue. */
 const selectLast = `select at, trigger, by, sum(locks_cleaned), sum(entries_reclaimed), sum(quarantined), sum(messages_reclaimed)
 from recovery_run
 where namespace = ?1 and ${ofQueue}
 and id = (select id from recovery_run where namespace = ?1 and ${ofQueue} order by at desc, id desc limit 1)
 group by at, trigger, by`
 
-/** Is anything stale, is anything due? Looked up once and then known, so that a claim with neither pays nothing. */
+/** Is anything stale, is anything due? Looked up once and then cached, so that a claim with neither pays nothing. */
 export function lookAhead(source: Source): { stale: boolean; due: boolean } {
   const { known } = source
   known.quiet ??= loadQuiet(source)
@@ -134,7 +135,7 @@ limit ${limit}`,
         `select count(*) from item where namespace = ?1 and phase = 'held' and (coalesce(expires_at, 0) < iif(instance is null, ?5, ?2) or ${isOfDead}) and (?4 is null or queue = ?4) ${readable}`,
         queue,
       ),
-      // The end of a delay takes nothing from anybody.
+      // Ending a delay takes nothing from anyone.
       locks: count(
         `select count(*) from lock where namespace = ?1 and delayed_since is null and (expires_at < iif(instance is null, ?5, ?2) or ${isOfDead}) and (?4 is null or name = ?4) ${readableLock}`,
         name,

@@ -9,7 +9,7 @@ const selectOne = `${select(tables.state)}\nwhere namespace = ? and key = ?`
 const selectVersion = 'select version from state where namespace = ? and key = ?'
 const selectFloor = `${select(tables.stateFloor)}\nwhere namespace = ?`
 
-/** Above every key that begins with the prefix: no name contains the last code point. */
+/** Sorts above every key with the prefix: no name contains the last code point. */
 const lastCodePoint = '\u{10FFFF}'
 
 export const stateLoaders = {

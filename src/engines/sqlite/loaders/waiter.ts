@@ -8,7 +8,9 @@ import type { Loaders } from './loader.ts'
 
 const selectWaiter = select(tables.waiter)
 
-/** The slots taken, the floor and the highest ticket: with an empty line, which is nearly always, nothing else is read. */
+/**
+ * The taken slots, the floor and the highest ticket. The line is nearly always empty, and then nothing else is read.
+ */
 const selectLine = `select case when lock.name is not null then ${packed(tables.lock)} end,
 coalesce((select token_floor from namespace where name = ?1), 0),
 coalesce((select max(token) from lock_waiter where namespace = ?1 and name = ?2), 0)
@@ -23,7 +25,7 @@ function waiters(source: Source, where: string, ...values: Value[]): Waiter[] {
 
 const selectOwn = `${selectWaiter}\nwhere namespace = ? and id = ? and name = ?`
 const selectNext = `${selectBy(tables.waiter, 'lock_waiter_line')}\nwhere namespace = ? and name = ? and expires_at >= ?\norder by token\nlimit 1`
-/** Only as far as is asked: a line may be long, and nearly every look needs to know of its front alone. */
+/** Counts only as far as asked: a line may be long, and nearly every caller cares only about its front. */
 const countBefore = `select count(*) from (
   select 1 from lock_waiter indexed by lock_waiter_line
   where namespace = ? and name = ? and token < ? and expires_at >= ?
@@ -43,14 +45,14 @@ function waiter(source: Source, sql: string, ...values: Value[]): Waiter | null 
   return row ? decode<Waiter>(tables.waiter, row) : null
 }
 
-/** Waiters alive with a lower ticket. */
+/** The number of live waiters with a lower ticket, up to the limit. */
 function countAlive({ connection, namespace, now }: Source, name: string, ticket: number, limit: number) {
   const [count] =
     connection.get(countBefore, namespace, name, BigInt(ticket), BigInt(now), BigInt(limit)) ?? []
   return Number(count)
 }
 
-/** Behind every ticket. */
+/** Higher than every ticket. */
 const lastTicket = Number.MAX_SAFE_INTEGER
 
 function headOf(source: Source, name: string, limit: number): Pick<LineHead, 'locks' | 'first'> {
@@ -77,7 +79,7 @@ export const waiterLoaders = {
     const locks = rows
       .filter(([lock]) => lock !== null)
       .map((row) => decode<Lock>(tables.lock, row))
-      // Sorted here: SQLite would build a tree for it, also for the one row there mostly is.
+      // Sorted here: SQLite would build a b-tree for it, even for the single row there usually is.
       .sort((left, right) => left.slot - right.slot)
     if (last === 0) {
       known.rememberLine(name, locks, Number(floor))

@@ -1,4 +1,4 @@
-/** Ready tasks by their words. The rows that are kept for them lead to an item; the filter itself decides. */
+/** Ready tasks by their words. The word rows lead to an item; the filter itself decides. */
 import { compareInLine, type Item, type LinePosition } from '../../../domain/item.ts'
 import { listsOf, type WordList, wordValue } from '../../../domain/ready-word.ts'
 import { taskQueue } from '../../../domain/task.ts'
@@ -11,7 +11,7 @@ import type { Loaders } from './loader.ts'
 
 const place = 'w.priority, w.added_at, w.item'
 
-/** A part of a SQL text with the values that belong to it. */
+/** Part of a SQL text with its values. */
 interface Condition {
   readonly text: string
   readonly values: readonly Value[]
@@ -21,7 +21,7 @@ function valuesOf({ priority, addedAt, id }: LinePosition): Value[] {
   return [BigInt(priority), BigInt(addedAt), id]
 }
 
-/** Where in a list it is looked: from a place on, and no further than what is urgent enough. */
+/** Which part of a list is searched: from a position on, and only tasks that are urgent enough. */
 interface Start {
   readonly from: LinePosition | null
   readonly filter: ItemFilter
@@ -29,7 +29,7 @@ interface Start {
 
 const anywhere: Start = { from: null, filter: {} }
 
-/** One value of a list. */
+/** The rows of a list with this value. */
 function under(field: string, value: string, { from, filter: { maxPriority } }: Start): Condition {
   const beyond = from === null ? '' : `and (${place}) >= (?, ?, ?)`
   const most = maxPriority === undefined ? '' : 'and w.priority <= ?'
@@ -44,7 +44,7 @@ function under(field: string, value: string, { from, filter: { maxPriority } }: 
   }
 }
 
-/** In the other lists too; a probe of the index each, which costs less than reading the item. */
+/** The item must be in the other lists too. Each costs one index probe, which is cheaper than reading the item. */
 function alsoIn({ field, values }: WordList): Condition {
   return {
     text: `and exists (
@@ -57,7 +57,9 @@ function alsoIn({ field, values }: WordList): Condition {
   }
 }
 
-/** Where so many rows of a list end that is walked value by value; null where it is no longer than that. */
+/**
+ * Where the first `window` rows end in a list that is walked value by value; null if the list is no longer than that.
+ */
 function endOf(
   { connection, namespace }: Source,
   { field, values }: WordList,
@@ -107,7 +109,7 @@ limit ${limit}`
   return connection.all(sql, namespace, ...values).map((row) => decode<Item>(tables.item, row))
 }
 
-/** Each host of a ready task once, from one to the next, and not through all tasks of each. */
+/** Finds each host with ready tasks once by seeking from one to the next, not by reading all tasks of each. */
 const strandedHosts = (limit: number) => `with recursive host(value) as (
   select min(value) from ready_word where namespace = ?1 and field = 'host' and value < 'null'
   union all
@@ -131,7 +133,7 @@ export const wordLoaders = {
     if (list === undefined) return { items: firstInLine(source, filter, limit), next: null }
     const others = lists.filter((each) => each !== list)
     const end = window === null ? null : endOf(source, list, { from, filter }, window)
-    // A task has one owner and one host, so no task is met twice.
+    // A task has one owner and one host, so no task is found twice.
     const found = list.values.flatMap((value) =>
       itemsUnder(source, { field: list.field, value }, others, { from, filter, end, limit }),
     )
@@ -141,7 +143,7 @@ export const wordLoaders = {
   wordCounts(source, { lists, limit }) {
     const counts: number[] = []
     for (const list of lists) {
-      // Nothing is gained by a list that is shorter still.
+      // An even shorter list would gain nothing.
       const isFound = counts.some((count) => count < shortEnough)
       counts.push(isFound ? limit : countOf(source, list, limit))
     }
@@ -159,7 +161,7 @@ export const wordLoaders = {
   },
 } satisfies Partial<Loaders>
 
-/** As many rows are walked in less time than others are counted. */
+/** Walking this many rows takes less time than counting other lists. */
 const shortEnough = 100
 
 function countOf({ connection, namespace }: Source, { field, values }: WordList, limit: number): number {
@@ -170,7 +172,7 @@ function countOf({ connection, namespace }: Source, { field, values }: WordList,
   }, 0)
 }
 
-/** The most urgent come first, so the line itself is the list. */
+/** The most urgent tasks come first, so the line itself is the list. */
 function firstInLine(source: Source, filter: ItemFilter, limit: number): Item[] {
   return items(
     source,
