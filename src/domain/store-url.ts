@@ -44,15 +44,21 @@ export function withoutCredentials(url: string): string {
   if (serverScheme(url) === null) return url
   return url
     .replace(/^(\w+:\/\/[^:@/?]*):[^/]*@/, '$1@')
-    .replace(
-      /([?&]wake=)([^&]*)/,
-      (_, name: string, wake: string) =>
-        `${name}${encodeURIComponent(withoutCredentials(decodeURIComponent(wake)))}`,
-    )
+    .replace(/([?&]wake=)([^&]*)/, (_, name: string, wake: string) => `${name}${listenUrl(wake)}`)
 }
 
+/** Nothing is left of a listen URL that cannot be decoded: opening the store refuses it anyway. */
+function listenUrl(wake: string): string {
+  try {
+    return encodeURIComponent(withoutCredentials(decodeURIComponent(wake)))
+  } catch {
+    return ''
+  }
+}
+
+/** Whether the URL itself has a password for the server; that of its listen URL does not count. */
 export function hasPassword(url: string): boolean {
-  return withoutCredentials(url) !== url
+  return serverScheme(url) !== null && /^\w+:\/\/[^:@/?]*:[^/]*@/.test(url)
 }
 
 /** The same server, used only with the user and password in the URL itself. A path stays as it is. */

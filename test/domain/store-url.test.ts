@@ -80,7 +80,22 @@ test.each([
   ],
 ])('%s can be handed on without its passwords [S5d-14]', (url, handedOn) => {
   expect(withoutCredentials(url)).toBe(handedOn)
-  expect(hasPassword(url)).toBe(url !== handedOn)
+})
+
+test.each([
+  ['postgres://app:secret@db/x', true],
+  ['postgres://app@db/x', false],
+  ['/var/store.db', false],
+  ['postgres://app@db/x?wake=postgres://app@db2/x', false],
+  ['postgres://app@db/x?wake=postgres%3A%2F%2Fapp%3Asecret%40db2%2Fx', false],
+])('whether %s has a password for the server does not depend on its listen URL [S5d-14]', (url, has) => {
+  expect(hasPassword(url)).toBe(has)
+})
+
+test('of a listen URL that cannot be decoded nothing is handed on [S5d-14]', () => {
+  expect(withoutCredentials('postgres://app@db/x?wake=%zzsecret&schema=s')).toBe(
+    'postgres://app@db/x?wake=&schema=s',
+  )
 })
 
 test('something may stand in its place', () => {

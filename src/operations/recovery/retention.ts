@@ -108,7 +108,7 @@ export const run = operation({
         result: {
           ...counts,
           instances: removed.length,
-          more: more || run !== undefined || removed.length === maxPerPiece,
+          more: more || run !== undefined || (instances.length === maxPerPiece && removed.length > 0),
         },
       }
     })
