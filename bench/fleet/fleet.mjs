@@ -35,10 +35,6 @@ export class Member {
     return member
   }
 
-  get pid() {
-    return this.#process.pid
-  }
-
   tell(name, facts = {}) {
     this.#process.send({ name, ...facts })
   }
