@@ -1,8 +1,15 @@
 import { readdirSync } from 'node:fs'
 import { defineConfig } from 'vitest/config'
-import { chosenProjects, type EngineProject, engineSuites, filesOf } from './scripts/engines.mjs'
+import {
+  chosenProjects,
+  type EngineProject,
+  engineSuites,
+  filesLeftOut,
+  filesOf,
+} from './scripts/engines.mjs'
 import { LongestFirst } from './scripts/longest-first.mjs'
 import { storesFolder } from './scripts/stores-folder.mjs'
+import { waitingSuites } from './scripts/waiting-suites.mjs'
 
 const isQuick = Boolean(process.env.HOLDFAST_TEST_QUICK)
 
@@ -11,10 +18,6 @@ const isQuick = Boolean(process.env.HOLDFAST_TEST_QUICK)
 const suites = readdirSync('test', { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map((entry) => entry.name)
-
-// Their tests often wait: for processes to start, for leases to lapse, for servers to come back. Three at once keep two
-// cores busy; with two, a third of the time of the crash suite was idle.
-const waitingSuites = ['crash', 'interfaces', 'docs']
 
 /** Real processes that are killed, and real servers. */
 const realSuites = ['crash', 'cluster']
@@ -35,13 +38,14 @@ export default defineConfig({
       test: {
         name,
         include: filesOf({ suite, engine }, isQuick),
-        exclude: filesOfOtherEngines({ suite, engine }),
+        exclude: [...filesOfOtherEngines({ suite, engine }), ...filesLeftOut({ suite, engine }, isQuick)],
         env: { HOLDFAST_TEST_ENGINES: engine, TMPDIR: storesFolder() },
         globalSetup: setupOf({ suite, engine }),
         setupFiles: suite === 'conformance' && engine === 'sqlite' ? ['test/support/plans.ts'] : [],
         isolate: realSuites.includes(suite),
         maxConcurrency: 3,
-        ...(waitingSuites.includes(suite) ? { maxWorkers: 3, sequence: { groupOrder: 1 } } : {}),
+        // Four at once keep two cores busy, though most of them wait.
+        ...(waitingSuites.includes(suite) ? { maxWorkers: 4, sequence: { groupOrder: 1 } } : {}),
         // A crash test waits for real processes to start, die and be noticed.
         testTimeout: realSuites.includes(suite) ? 60_000 : 30_000,
         hookTimeout: realSuites.includes(suite) ? 60_000 : 30_000,

@@ -15,8 +15,8 @@ const library = [
   'cli/demo-worker',
 ]
 
-/** The command, and the modules that the tests and the generated reference import. */
-const commandLine = ['main', 'program', 'reference', 'reference-page']
+/** The command, and the modules that the tests import. */
+const commandLine = ['main', 'program', 'reference']
 
 // Drivers are resolved at run time, and one of them is native code.
 const external = ['@photostructure/sqlite', 'pg', /^node:/]

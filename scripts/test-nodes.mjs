@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { chosenProjects } from './engines.mjs'
-import { report, runSuite } from './suite.mjs'
+import { report, runTogether } from './suite.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const promised = ['22', '24']
@@ -54,7 +54,7 @@ function packageName() {
 function testOn(node) {
   const version = run(node, ['--version'])
   console.log(`\n== Node ${version}`)
-  const { passed, failed } = report(chosenProjects(suites).map((project) => runSuite(project, { node })))
+  const { passed, failed } = report(chosenProjects(suites).map((project) => runTogether([project], { node })))
   if (failed > 0) process.exitCode = 1
   return `Node ${version}: ${passed} passed, ${failed} failed`
 }

@@ -4,6 +4,7 @@
 //   npm test -- domain crash   only these phases
 //
 // A suite that runs on every engine is one phase per engine; engines.mjs says which engines run when none is named.
+// Suites that share an engine are one phase, and so are those of waiting-suites.mjs, unless they are named one by one.
 //
 // The last line is always "N passed, N failed", for people and for programs that read nothing else.
 
@@ -12,7 +13,8 @@ import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { chosenProjects, projectsOf } from './engines.mjs'
-import { report, runSuite, secondsSince } from './suite.mjs'
+import { report, runTogether, secondsSince } from './suite.mjs'
+import { waitingSuites } from './waiting-suites.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const binaries = join(root, 'node_modules', '.bin')
@@ -48,14 +50,17 @@ async function main() {
   }
   // In parallel: none of them keeps all cores busy until it ends.
   results.push(...(await Promise.all(others.filter(({ name }) => wanted.has(name)).map(runTool))))
-  for (const project of suites.flatMap(projectsOf).filter(({ name }) => wanted.has(name))) {
+  // A suite that is named runs in full. Otherwise an older server gets a smoke test, the newest leaves out what does not
+  // depend on the engine, and the random histories of `model` on PostgreSQL are left to their own script.
+  const isQuick = ({ engine }) => process.argv.length === 2 && engine !== 'sqlite'
+  const chosen = suites
+    .flatMap(projectsOf)
+    .filter((project) => wanted.has(project.name) && !(isQuick(project) && project.suite === 'model'))
+  for (const group of groupsOf(chosen)) {
+    const [first] = group
     // Only the domain rules are pure enough to demand that every branch is covered.
-    const args = project.suite === 'domain' ? ['--coverage'] : []
-    // A suite that is named runs in full. Otherwise an older server gets a smoke test, and the random histories of
-    // `model` on PostgreSQL are left to their own script.
-    const isQuick = process.argv.length === 2 && project.engine !== 'sqlite'
-    if (isQuick && project.suite === 'model') continue
-    results.push(runSuite(project, { args, isQuick }))
+    const args = first.suite === 'domain' ? ['--coverage'] : []
+    results.push(runTogether(group, { args, isQuick: isQuick(first) }))
   }
 
   finish(results)
@@ -70,6 +75,21 @@ function findSuites() {
     .map((entry) => entry.name)
     .filter((name) => readdirSync(join(root, 'test', name), { recursive: true }).some(isTest))
     .sort((left, right) => rank(left) - rank(right) || left.localeCompare(right))
+}
+
+/** What is run as one, so that cores are idle at few ends: the suites that wait, and all others that share an engine. */
+function groupsOf(projects) {
+  const groups = new Map()
+  for (const project of projects) {
+    const key = groupOf(project)
+    groups.set(key, [...(groups.get(key) ?? []), project])
+  }
+  return [...groups.values()]
+}
+
+function groupOf({ suite, engine }) {
+  if (waitingSuites.includes(suite)) return 'waiting'
+  return suite === 'domain' ? suite : engine
 }
 
 /** No names means all phases, on the chosen engines. A suite that imports the package adds the build. */

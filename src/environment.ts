@@ -105,6 +105,13 @@ export interface ProberSeat {
   read(): ProberRecord | null
   /** False where no process can have it. */
   write(record: ProberRecord): boolean
+  /** Lets the others notice at once when this process, which has the seat, ends. `former`: who had it until now. */
+  serve(id: string, former: ProberRecord | null): void
+  /**
+   * Whether the end of the process in the record will be noticed: then `gone` is called, once, and also when it gives up
+   * the seat. Ask again a little later if not: connecting takes a while. Where it never works, use `isAble`.
+   */
+  watch(record: ProberRecord, gone: () => void): boolean
   /** Gives up the seat, unless another process has it. */
   leave(id: string): void
   /** Whether the process in the record is able to look: alive and not stopped. */

@@ -1,36 +1,57 @@
 /** The public API, listed by hand: adding a line is a decision. */
 
-export { type CopyProgress, type CopyReport, type CopyRequest, copyStore } from './copy/copy.ts'
+export { type CopyRequest, copyStore } from './copy/copy.ts'
+export type { CopiedTable, CopyBeginning, CopyProgress, CopyReport } from './copy/report.ts'
+export type { Running as RunningProcess } from './copy/running.ts'
 export type { Adapter, Delivered } from './delivery/adapter.ts'
 export { type CommandOptions, command } from './delivery/command.ts'
 export { type WebhookOptions, webhook } from './delivery/webhook.ts'
 export type { Envelope } from './domain/envelope.ts'
+export type { Json } from './domain/json.ts'
+export type { Escalation } from './domain/message.ts'
 export type { QueuePosition } from './domain/queue-position.ts'
+export type { Quotas } from './domain/quota.ts'
 export type { EscalationLevel } from './domain/redelivery-policy.ts'
-export type { State as WorkflowState, Workflow } from './domain/workflow.ts'
-export type { StoreStatus } from './engines/engine.ts'
+export type { TaskStatus } from './domain/task.ts'
+export type { State as WorkflowState, WorkflowDefinition as Workflow } from './domain/workflow.ts'
+export type { Liveness } from './environment.ts'
 export {
   AttemptsExhaustedError,
+  type CommitFacts,
   DuplicateError,
   type ErrorCode,
+  type ErrorFacts,
+  type ErrorParts,
   errorCodes,
+  type Facts,
   HeldError,
   HoldfastError,
+  type HoldfastErrorOf,
   IllegalMoveError,
   InvalidError,
   isHoldfastError,
   isVersionMismatchError,
   LeaseLostError,
   NotFoundError,
+  type VersionFacts,
   VersionMismatchError,
 } from './errors.ts'
 export type { Agent, Agents } from './handle/agents.ts'
+export type {
+  ClaimOptions,
+  MutationOptions,
+  Own as OwnOptions,
+  OwnClaimOptions,
+  TokenOptions,
+  WaitOptions,
+} from './handle/call-options.ts'
 export type { DoctorVisit, Fleet, FleetReport, FleetThing, FleetWatchOptions } from './handle/fleet.ts'
 export { type EventOptions, type Holdfast, open } from './handle/holdfast.ts'
 export type {
   AcquiredLock,
   AcquireOptions,
   BatchReport,
+  GrantedLock,
   Locks,
   ReservedPaths,
   ReserveOptions,
@@ -46,30 +67,29 @@ export type {
   RegisterOptions,
   SendOptions,
 } from './handle/messages.ts'
+export type { Storable } from './handle/payload.ts'
+export type { Queue } from './handle/queue.ts'
+export type { Claim, ManyClaims, ProcessingLock, QueueItem, QueueStats } from './handle/queue-answers.ts'
 export type {
   AddOptions,
   BackoffOptions,
-  Claim,
-  ClaimOptions,
   FailOptions,
   ListOptions,
-  ManyClaims,
-  MutationOptions,
+  NewItem,
   OperatorOptions,
-  OwnClaimOptions,
-  ProcessingLock,
-  Queue,
-  QueueItem,
   QueueOptions,
-  QueueStats,
+  ReclaimOptions,
   SubmitOptions,
-  TokenOptions,
-  WaitOptions,
-} from './handle/queue.ts'
-export type { Runs } from './handle/runs.ts'
+} from './handle/queue-options.ts'
+export type {
+  RecordOptions as RunRecordOptions,
+  Runs,
+  StartOptions as RunStartOptions,
+} from './handle/runs.ts'
 export type {
   State,
   StateEntry,
+  StateListOptions,
   StateOptions,
   StateSetOptions,
   States,
@@ -88,6 +108,7 @@ export type {
   Task,
   TaskChanges,
   TaskClaim,
+  TaskFields,
   TaskFilter,
   Tasks,
   UpdateTaskOptions,
@@ -102,8 +123,10 @@ export { importPendingAcks, type PendingAcksReport } from './import/pending-acks
 export type { BadRow, ImportOptions, ImportProgress, ImportReport, ImportSource } from './import/report.ts'
 export type { TextSource } from './import/source.ts'
 export { importZjj, type ZjjOptions } from './import/zjj.ts'
-export { type Logger, type LogName, logNames } from './logger.ts'
+export { type LogFacts, type Logger, type LogName, logNames } from './logger.ts'
+export type { AgentView as AgentProcess } from './operations/agent/agent.ts'
 export type { EventView as Event } from './operations/event/event.ts'
+export type { EventFilter } from './operations/event/filter.ts'
 export type { DoctorReport } from './operations/fleet/doctor.ts'
 export type { FleetExplanation } from './operations/fleet/explain.ts'
 export type { FleetStatus } from './operations/fleet/fleet.ts'
@@ -116,11 +139,17 @@ export type { LetterPage, MessagePage } from './operations/message/read.ts'
 export type { Sent } from './operations/message/send.ts'
 export type { LetterView as Letter, MessageView as Message } from './operations/message/view.ts'
 export type { QueueView as QueueInfo } from './operations/queue/define.ts'
-export type { RecoveryReport } from './operations/recovery/recovery.ts'
+export type { RecoveryReport } from './operations/recovery/report.ts'
 export type { RecoveryStats } from './operations/recovery/stats.ts'
+export type { StopAnswer } from './operations/run/read.ts'
+export type { RecordedProgress } from './operations/run/record.ts'
 export type { ProgressView as Progress } from './operations/run/view.ts'
 export type { StateHistory } from './operations/state/history.ts'
-export type { SavedView as SavedState, StatePage } from './operations/state/state.ts'
+export type {
+  SavedView as SavedState,
+  StatePage,
+  StateView as StateDocument,
+} from './operations/state/state.ts'
 export type {
   AskedOf as OperationInput,
   OperationName,
@@ -128,11 +157,13 @@ export type {
 } from './operations/table.ts'
 export type { LockCleanup } from './operations/task/cleanup.ts'
 export type { TaskHints } from './operations/task/hint.ts'
-export type { LockView as Lock } from './operations/view.ts'
-export type { OpenOptions } from './options.ts'
+export type { ItemView as Item, LockView as Lock } from './operations/view.ts'
+export type { OpenOptions, RecoveryOptions, RetentionOptions } from './options.ts'
+export type { StoreStatus, StoreWarning } from './port/engine.ts'
 export type { Lease } from './runtime/lease/keeper.ts'
 export type { CleanupOptions } from './runtime/lease/lock-cleanup.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/lease/renewal.ts'
 export type { StaleLocksOptions } from './runtime/lease/stale-locks.ts'
 export type { RetryCounts } from './runtime/redelivery/redelivery.ts'
 export type { StoreRecoveryReport } from './runtime/session/session.ts'
+export type { ClaimWait } from './runtime/waiting/claim-wait.ts'

@@ -24,7 +24,7 @@ const maxIssues = 10
 export function check<Schema extends z.ZodType>(
   schema: Schema,
   input: unknown,
-  others: readonly string[] = [],
+  others: Iterable<string> = [],
 ): Checked<z.output<Schema>> {
   const parsed = schema.safeParse(input)
   if (parsed.success) return { isSound: true, value: parsed.data }
@@ -34,7 +34,7 @@ export function check<Schema extends z.ZodType>(
   return { isSound: false, issues: issues as [Issue, ...Issue[]] }
 }
 
-function issueOf(issue: z.core.$ZodIssue, schema: z.ZodType, others: readonly string[]): Issue {
+function issueOf(issue: z.core.$ZodIssue, schema: z.ZodType, others: Iterable<string>): Issue {
   const path = issue.path.map(stepText).join('.')
   if (issue.code === 'unrecognized_keys') {
     const known = [...namesAt(schema, issue.path), ...(issue.path.length === 0 ? others : [])]

@@ -67,6 +67,7 @@ const retention = z.strictObject({
     .describe('Append events to this file as JSON lines before they are removed.'),
   everyMs: z.int().min(1_000).default(60_000).describe('How often to look for what can be removed, ms.'),
 })
+/** How long finished things are kept, and where removed events go. */
 export type RetentionOptions = z.output<typeof retention>
 
 const quotas = z.strictObject({
@@ -202,11 +203,17 @@ export interface OpenOptions {
 
 /** Which triggers run recovery, and how often. */
 export interface RecoveryOptions {
+  /** Recover when a store is opened. */
   readonly onOpen: boolean
+  /** Recover before claims, once per batch. */
   readonly onClaim: boolean
+  /** Look for dead holders on this machine once a second while a call waits for work. */
   readonly onWait: boolean
+  /** How often to recover, ms; 0 = never. */
   readonly everyMs: number
+  /** How often to look for dead holders on this machine, ms; 0 = never. */
   readonly probeEveryMs: number
+  /** Reason given to runs that are paused because their holder was gone when the store was opened. */
   readonly pauseReason: string
 }
 

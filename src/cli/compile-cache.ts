@@ -2,11 +2,12 @@
  * Where Node keeps compiled code. Node checks only sizes and a checksum before it runs what it finds. Its default
  * folder is inside the shared temporary directory, where other users could plant code for this user to run.
  *
- * Imports none of our modules: shared code is bundled with other parts, and would be compiled before the cache is on.
+ * Imports next to none of our modules: shared code is compiled before the cache is on.
  */
 import { existsSync, lstatSync, mkdirSync, realpathSync, type Stats } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
+import { isOwnGroup } from '../host/own-group.ts'
 
 /** A folder that only this user or root can have written to; null if there is none. */
 export function compileCacheFolder(env: Readonly<Record<string, string | undefined>>): string | null {
@@ -36,8 +37,8 @@ function isGuarded(folder: string): boolean {
 
 const sticky = 0o1000
 
-/** Write access for the user's own primary group does not count as open to others. */
+/** Write access for a group that is the user's alone does not count as open to others. */
 function isOpenToOthers({ mode, gid }: Stats): boolean {
   if ((mode & sticky) !== 0) return false
-  return (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && gid !== process.getgid?.())
+  return (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && !isOwnGroup(gid))
 }

@@ -8,15 +8,10 @@ import { builtInWorkflows } from '../domain/workflow.ts'
 import { catalogue, type Group } from './catalogue.ts'
 import { fieldsOf, offeredFields, optionName } from './field.ts'
 import type { Io } from './io.ts'
-import { type LiveKind, loadNames } from './live-names.ts'
+import { type Candidate, type LiveKind, loadNames } from './live-names.ts'
 import { fillGroup, globalOptions, operationOf } from './program.ts'
 import type { GlobalOptions } from './settings.ts'
 import type { Verb } from './verb.ts'
-
-export interface Candidate {
-  readonly value: string
-  readonly description: string
-}
 
 /** Returned instead of names: the shell completes files best. */
 const files = ':files'

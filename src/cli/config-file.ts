@@ -76,7 +76,7 @@ function unknown(path: string, key: string): InvalidError {
   return new InvalidError({
     what: `${path}: unknown setting "${key}"`,
     next: nearest ? `did you mean "${nearest}"?` : `known settings: ${configKeys.join(', ')}`,
-    facts: { file: path, unknown: key },
+    facts: { file: path, unknown: [key] },
   })
 }
 

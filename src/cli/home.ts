@@ -1,16 +1,17 @@
 /** Creates `.holdfast/`, ignored by git as a whole, with a config file that sets nothing yet. */
-import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, lstatSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { serverScheme } from '../domain/store-url.ts'
 import { HoldfastError } from '../errors.ts'
 import { fileModeIn } from '../host/access.ts'
 import { configText } from './config-file.ts'
+import { makeFolder } from './folder.ts'
 import { configName, type Home } from './location.ts'
 
 /** Returns true if the folder is new. It is closed to other users, and files created in it follow its mode. */
 export function makeHome({ folder }: Pick<Home, 'folder'>): boolean {
   const isNew = !existsSync(folder)
-  makeFolder(folder, 0o700)
+  making(folder, () => makeFolder(folder, { own: 0o700 }))
   writeOnce(join(folder, '.gitignore'), '*\n')
   writeOnce(join(folder, configName), configText)
   return isNew
@@ -30,19 +31,11 @@ export function shareHome(folder: string): void {
   }
 }
 
-/** Creates parents too. By hand: where nothing can be created, as in /proc, Node's `recursive` option never returns. */
-function makeFolder(folder: string, mode?: number): void {
-  if (existsSync(folder) && statSync(folder).isDirectory()) return
-  const above = dirname(folder)
-  if (above !== folder && !existsSync(above)) makeFolder(above)
-  making(folder, () => mkdirSync(folder, mode))
-}
-
 /**
  * Another command may be creating it at the same time, so EEXIST is fine. Any other failure is for the user to fix: the
  * location, or its permissions.
  */
-function making(path: string, make: () => void): void {
+function making(path: string, make: () => unknown): void {
   try {
     make()
   } catch (cause) {
@@ -74,6 +67,7 @@ export function makeFolderFor(store: string, home: Home): boolean {
   // Through a symbolic link, our config file would end up in a folder that is not ours.
   const isLink = lstatSync(home.folder, { throwIfNoEntry: false })?.isSymbolicLink() === true
   if (dirname(file) === home.folder && !isLink) return makeHome(home)
-  makeFolder(dirname(file))
+  const folder = dirname(file)
+  making(folder, () => makeFolder(folder))
   return false
 }

@@ -11,7 +11,6 @@ import {
   existsSync,
   lstatSync,
   lutimesSync,
-  mkdirSync,
   readdirSync,
   renameSync,
   rmSync,
@@ -23,6 +22,7 @@ import { dirname, join } from 'node:path'
 import { serverScheme } from '../domain/store-url.ts'
 import { isOwn } from '../host/access.ts'
 import { realPath } from '../host/store-path.ts'
+import { makeFolder } from './folder.ts'
 import type { Io } from './io.ts'
 import { readPlainFile } from './plain-file.ts'
 import { stateFolder } from './state-folder.ts'
@@ -61,7 +61,7 @@ export class LeaseFiles {
 
   keep(leased: Leased, token: number, now: number): void {
     if (this.#folder === null) return
-    makeFolder(this.#folder)
+    makeLeaseFolder(this.#folder)
     const { kind, name } = leased
     writeWhole(join(this.#folder, this.#fileOf(leased, token)), `${JSON.stringify({ kind, name, token })}\n`)
     if (kind === 'item') this.#remove(leased, (each) => each < token)
@@ -95,7 +95,7 @@ export class LeaseFiles {
 
   #noteCompleted(leased: Leased, token: number): void {
     if (this.#folder === null) return
-    makeFolder(this.#folder)
+    makeLeaseFolder(this.#folder)
     const { kind, name } = leased
     const text = `${JSON.stringify({ kind, name, token })}\n`
     writeWhole(join(this.#folder, `${completedPrefix}${this.#fileOf(leased, token)}`), text)
@@ -164,8 +164,8 @@ function tokenOf(file: string): number {
 }
 
 /** When root creates the folder, it goes to the owner of the store, as SQLite does with its log. */
-function makeFolder(folder: string): void {
-  const isNew = mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined
+function makeLeaseFolder(folder: string): void {
+  const isNew = makeFolder(folder, { own: 0o700, parents: 0o700 })
   if (!isNew || process.getuid?.() !== 0) return
   const store = statSync(folder.slice(0, -folderEnd.length), { throwIfNoEntry: false })
   if (store?.isFile()) chownSync(folder, store.uid, store.gid)
@@ -185,7 +185,7 @@ function writeWhole(path: string, text: string): void {
  */
 export function copyLeaseFiles(from: string | null, to: string | null): void {
   if (from === null || to === null || !existsSync(from)) return
-  makeFolder(to)
+  makeLeaseFolder(to)
   for (const file of readdirSync(from)) {
     // A file left half-written by a command that died is useless.
     if (!isLeaseFile.test(file) || !file.endsWith('.json') || existsSync(join(to, file))) continue

@@ -5,10 +5,14 @@ import { taskQueue } from '../domain/task.ts'
 import { pause } from '../environment.ts'
 import { type Holdfast, open } from '../handle/holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
-import type { Candidate } from './complete.ts'
 import { storeFile } from './home.ts'
 import type { Io } from './io.ts'
 import { type GlobalOptions, readSettings, type Settings } from './settings.ts'
+
+export interface Candidate {
+  readonly value: string
+  readonly description: string
+}
 
 export type LiveKind =
   | 'queues'

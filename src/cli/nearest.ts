@@ -7,7 +7,7 @@ import type { CommandCall } from './call.ts'
 /** The same error, with the nearest existing name as its next step. */
 export async function withNearestName(error: unknown, call: CommandCall): Promise<unknown> {
   if (!isHoldfastError(error) || error.code !== 'NOT_FOUND') return error
-  const { queue, ref, name } = error.facts as { queue?: string; ref?: string; name?: string }
+  const { queue, ref, name } = error.facts
   const asked = ref ?? queue ?? name
   if (asked === undefined) return error
   const nearest = nearestName(asked, await knownNames(call, { queue, ref }))

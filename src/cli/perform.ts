@@ -121,7 +121,7 @@ async function askFirst(verb: Verb, call: CommandCall): Promise<boolean> {
   if (question === null) return false
   if (call.io.canAsk) return !(await confirm(question))
   throw new InvalidError({
-    what: `${question} Nobody can be asked here`,
+    what: `${question} There is no terminal to ask on`,
     next: 'try --dry-run first; --yes skips the question',
   })
 }

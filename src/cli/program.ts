@@ -103,7 +103,7 @@ export const globalOptions: readonly (readonly [flags: string, description: stri
   ['--namespace <name>', 'work in this namespace; default HOLDFAST_NAMESPACE'],
   [
     '--idempotency-key <key>',
-    'asked again under the same key within 24 h, a change is answered and not made twice',
+    'make the request safe to retry: a repeated key returns the first result, for 24 h',
   ],
 ]
 

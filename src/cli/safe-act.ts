@@ -8,11 +8,14 @@ import type { Verb } from './verb.ts'
 
 type Act = FleetExplanation['can'][number]
 
+/** Verbs without a noun first: `recover` heals everything, the nouns' verbs only what is theirs. */
+const groups = catalogue
+  .filter(({ isHidden }) => !isHidden)
+  .toSorted((one, other) => Number(other.isSingle ?? false) - Number(one.isSingle ?? false))
+
 /** Null if no command does it. */
 export async function commandFor({ operation, input }: Act): Promise<string | null> {
-  // Several verbs heal; this one heals everything.
-  if (operation === 'recovery.run') return 'holdfast recover'
-  for (const group of catalogue) {
+  for (const group of groups) {
     const verbs = await group.load()
     const verb = verbs.find((each) => each.operation === operation && !each.isHidden)
     if (verb)

@@ -215,7 +215,7 @@ export function readBusyTimeout(value: string): number {
   if (ms <= maxBusyTimeoutMs) return ms
   throw new InvalidError({
     what: `"${value}" is more than ${formatDuration(maxBusyTimeoutMs)}`,
-    next: 'give less: a store that is busy for longer needs somebody to look at it',
+    next: 'give less; a store that stays busy for that long needs a look',
     facts: { duration: value },
   })
 }
@@ -224,6 +224,6 @@ export function readDurability(value: string): 'full' | 'normal' {
   if (value === 'full' || value === 'normal') return value
   throw new InvalidError({
     what: `durability "${value}" is neither full nor normal`,
-    next: 'full: every acknowledged change is on disk; normal: the last ones may be lost at a power failure',
+    next: 'use full (every acknowledged change is on disk) or normal (a power failure may lose the last ones)',
   })
 }

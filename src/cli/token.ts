@@ -104,7 +104,7 @@ function exportedToken(
   if (/^\d{1,16}$/.test(token)) return Number(token)
   throw new InvalidError({
     what: `HOLDFAST_TOKEN "${token}" is not a token`,
-    next: 'unset it, or give the number that the claim answered',
+    next: 'unset it, or give the token that the claim returned',
   })
 }
 

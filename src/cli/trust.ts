@@ -3,9 +3,11 @@
  * controlled by the folder's author, so on its own it may not point commands at a server, another path or another name.
  */
 import { createHash } from 'node:crypto'
-import { mkdirSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { HoldfastError } from '../errors.ts'
 import type { ConfigFile } from './config-file.ts'
+import { makeFolder } from './folder.ts'
 import type { Io } from './io.ts'
 import { readPlainFile } from './plain-file.ts'
 import { stateFolder } from './state-folder.ts'
@@ -22,10 +24,20 @@ export function isTrusted(config: Accepted, io: Pick<Io, 'env'>): boolean {
 /** Replaces what was accepted before. */
 export function trust(config: Accepted, io: Pick<Io, 'env'>): void {
   const record = recordOf(config, io)
-  mkdirSync(folderOf(io), { recursive: true, mode: 0o700 })
   const fresh = `${record}.${process.pid}`
-  writeFileSync(fresh, recordText(config), { mode: 0o600 })
-  renameSync(fresh, record)
+  try {
+    makeFolder(folderOf(io), { own: 0o700, parents: 0o700 })
+    writeFileSync(fresh, recordText(config), { mode: 0o600 })
+    renameSync(fresh, record)
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    throw new HoldfastError('STORE_UNAVAILABLE', {
+      what: `${record} cannot be written (${code ?? String(cause)}), so ${config.path} is still not trusted`,
+      next: 'check the permissions of that folder, or set XDG_STATE_HOME to one that you can write to',
+      facts: { path: record, code },
+      cause,
+    })
+  }
 }
 
 export function distrust(config: Accepted, io: Pick<Io, 'env'>): void {

@@ -24,19 +24,22 @@ import { type Comparison, compareAll, notTheSame } from './verify.ts'
 
 export type { CopyProgress, CopyReport } from './report.ts'
 
+/** What to copy, where to, and how. */
 export interface CopyRequest {
   /** URL of the store to copy. */
   readonly from: string
   /** URL of an empty store or unused location, or of an unfinished copy of the same store. */
   readonly to: string
   /** Reports what would be done and changes nothing. Default false. */
-  readonly dryRun?: boolean
+  readonly dryRun?: boolean | undefined
   /** The source stays usable, and the two stores diverge from then on. Default false: the source is shut. */
-  readonly keepSource?: boolean
+  readonly keepSource?: boolean | undefined
   /** Start an unfinished copy over. Default false: resume it. */
-  readonly restart?: boolean
-  readonly onProgress?: (progress: CopyProgress) => void
-  readonly environment?: Environment
+  readonly restart?: boolean | undefined
+  /** Called as the copy goes on. */
+  readonly onProgress?: ((progress: CopyProgress) => void) | undefined
+  /** Clock, randomness and timers, for tests. */
+  readonly environment?: Environment | undefined
 }
 
 /**

@@ -2,30 +2,44 @@
 import type { Beginning } from './beginning.ts'
 import type { Running } from './running.ts'
 
+/** How far a copy is. */
 export interface CopyProgress {
+  /** Everything is copied, then compared. */
   readonly phase: 'copying' | 'verifying'
+  /** The table it is at. */
   readonly table: string
   /** Rows over all tables. */
   readonly done: number
+  /** Rows in all. */
   readonly total: number
 }
 
+/** What was copied of one table. */
 export interface CopiedTable {
+  /** Its name. */
   readonly table: string
+  /** How many rows it has. */
   readonly rows: number
   /** SHA-256 over its rows in key order, equal on both sides; null if nothing was compared. */
   readonly digest: string | null
 }
 
+/** Whether the target was empty, or what became of the copy it held. */
+export type CopyBeginning = Beginning['how']
+
+/** What a copy did. */
 export interface CopyReport {
   /** `planned`: a dry run. `already`: it was copied before, and there was nothing left to do. */
   readonly outcome: 'copied' | 'planned' | 'already'
   /** Without passwords. */
   readonly from: string
+  /** Without passwords. */
   readonly to: string
   /** Whether the target was empty, or what became of the copy it held. */
-  readonly began: Beginning['how']
+  readonly began: CopyBeginning
+  /** Each table that was copied. */
   readonly tables: readonly CopiedTable[]
+  /** Rows over all tables. */
   readonly rows: number
   /** What happens to the source. */
   readonly source: 'shut' | 'kept'
@@ -33,6 +47,7 @@ export interface CopyReport {
   readonly shiftMs: number
   /** In a dry run, the processes that would have to be stopped first. */
   readonly running: readonly Running[]
+  /** How long it took. */
   readonly ms: number
 }
 

@@ -10,11 +10,17 @@ import { HoldfastError } from '../errors.ts'
  */
 const silentMs = 2 * 60_000
 
+/** A process that has a store open. */
 export interface Running {
+  /** Where it is registered. */
   readonly namespace: string
+  /** Id of the process in the store. */
   readonly instance: string
+  /** Whom it acts for. */
   readonly agent: string
+  /** Its pid on its host. */
   readonly pid: number
+  /** The machine it runs on. */
   readonly host: string
   /** How we know. */
   readonly evidence: string
@@ -69,6 +75,6 @@ export function assertNobodyRuns(location: string, running: readonly Running[]):
   throw new HoldfastError('HELD', {
     what: `the store ${location} is in use by ${shown.join(', ')}${more}; nothing was copied`,
     next: 'stop these processes, then run the copy again; one of another machine counts as gone after two minutes of silence',
-    facts: { location, running },
+    facts: { subject: `store ${location}`, holder: shown.join(', '), expiresAt: null, location, running },
   })
 }

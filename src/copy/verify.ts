@@ -113,7 +113,7 @@ export function notTheSame(location: string, tables: readonly DifferentTable[]):
       `${table} (${source.rows} rows and ${target.rows}, first at ${JSON.stringify(first)})`,
   )
   return new HoldfastError('STORE_UNFIT', {
-    what: `the copy at ${location} is not what its source is: ${shown.join(', ')}; the source stays in use`,
+    what: `the copy at ${location} differs from its source: ${shown.join(', ')}; the source stays in use`,
     next: 'run the copy again with --restart; if it differs again, please report this',
     facts: { location, tables },
   })

@@ -4,11 +4,13 @@
  */
 import type { Envelope } from '../domain/envelope.ts'
 
+/** The outcome of one try to deliver. */
 export type Delivered =
   | { readonly outcome: 'delivered' }
   /** `transient`: retrying in a moment may help. */
   | { readonly outcome: 'failed'; readonly error: string; readonly transient: boolean }
 
+/** How a process delivers messages by other means than the inbox. */
 export interface Adapter {
   /** Time limit of one try, ms; default 10 s, for a broadcast 5 s. */
   readonly timeoutMs?: number | undefined

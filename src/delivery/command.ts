@@ -9,13 +9,14 @@ import type { Envelope } from '../domain/envelope.ts'
 import { jsonLine } from '../domain/text.ts'
 import type { Adapter, Delivered } from './adapter.ts'
 
+/** Which command delivers a message. */
 export interface CommandOptions {
-  /** The program and its arguments; a function may choose them by the message. */
+  /** The program and its arguments, or a function that picks them for each message. */
   readonly argv: readonly string[] | ((envelope: Envelope) => readonly string[])
-  /** ms; default 10 s, of a broadcast 5 s. The command and everything it started is then killed. */
-  readonly timeoutMs?: number
-  /** Of a broadcast, where that is another time. */
-  readonly broadcastTimeoutMs?: number
+  /** Time limit, ms; default 10 s, for a broadcast 5 s. The command and everything it started is then killed. */
+  readonly timeoutMs?: number | undefined
+  /** Time limit for a broadcast, ms, if it differs. */
+  readonly broadcastTimeoutMs?: number | undefined
 }
 
 const maxErrorLength = 500

@@ -2,13 +2,16 @@
 import type { Envelope } from '../domain/envelope.ts'
 import type { Adapter } from './adapter.ts'
 
+/** Where and how to post a message. */
 export interface WebhookOptions {
+  /** Where to post each message. */
   readonly url: string | URL
-  readonly headers?: Readonly<Record<string, string>>
-  /** ms; default 10 s, of a broadcast 5 s. */
-  readonly timeoutMs?: number
-  /** Of a broadcast, where that is another time. */
-  readonly broadcastTimeoutMs?: number
+  /** Added to every request. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Time limit, ms; default 10 s, for a broadcast 5 s. */
+  readonly timeoutMs?: number | undefined
+  /** Time limit for a broadcast, ms, if it differs. */
+  readonly broadcastTimeoutMs?: number | undefined
 }
 
 /** Temporary trouble on the other side; any other refusal would be the same if retried at once. */

@@ -3,7 +3,9 @@
  * that has already lapsed. The other program's claim about who is still working is not trusted. Recovery gives the work
  * back as it does for every lost holder, and no late holder can present a token.
  */
-import { type Clocks, createItem, type Failure, type Item, type NewItem, phaseOf } from './item.ts'
+import type { Failure } from './failure.ts'
+import { type Clocks, type Item, phaseOf } from './item.ts'
+import { createItem, type NewItem } from './item-creation.ts'
 import { grant, noLease } from './lease.ts'
 import { type Lock, plainLock } from './lock.ts'
 import type { Progress, ProgressStatus } from './progress.ts'

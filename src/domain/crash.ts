@@ -4,7 +4,8 @@
  * suspect. The others were exposed. An item that has been exposed twice becomes a suspect. A process is then given only
  * one suspect at a time, so that the next crash is conclusive.
  */
-import type { Item, Json } from './item.ts'
+import type { Item } from './item.ts'
+import type { Json } from './json.ts'
 import { canonicalJson } from './json.ts'
 
 /**

@@ -1,6 +1,6 @@
 /** What an item waits for: its parent and its blockers, never itself, not even indirectly. */
 import { InvalidError } from '../errors.ts'
-import type { Item, NewItem } from './item.ts'
+import type { Item } from './item.ts'
 
 export const maxStackDepth = 10
 export const maxBlockers = 100
@@ -22,8 +22,17 @@ export const nothingAround: Surroundings = { dependents: [], awaited: [] }
 
 const waitsForNothing = { parent: null, ancestors: [], blockers: [], waitingFor: [] } as const
 
+/** What a new item is to wait for. */
+export interface NewDependencies {
+  readonly id: string
+  readonly parent?: Item | null | undefined
+  readonly blockers?: readonly Item[] | undefined
+  /** Ids of everything that already waits for an item with this id, directly or indirectly. */
+  readonly around?: Surroundings | undefined
+}
+
 /** Parent and blockers work the same way: the item waits until each has succeeded. */
-export function dependenciesOf(input: NewItem): Dependencies {
+export function dependenciesOf(input: NewDependencies): Dependencies {
   const { parent } = input
   const ancestors = stackOf(parent ?? null)
   const blockers = input.blockers ?? []

@@ -8,7 +8,12 @@ import { renewEveryMs } from './lease.ts'
 const compareClocksEveryMs = 500
 
 /** Renewals and rounds run up to a tenth early or late, so that many processes do not all ask at once. */
-export const jitterMin = 0.9
+const jitterMin = 0.9
+
+/** What to multiply an interval by. `random`: in [0, 1). */
+export function jitter(random: number): number {
+  return jitterMin + 2 * (1 - jitterMin) * random
+}
 
 /**
  * `dutiesAt`: when each duty is due. Never returns a past time, so a caretaker that sleeps until then always wakes up.

@@ -1,34 +1,45 @@
 /** A message as handed to a recipient, whatever the transport. */
 import type { Delivery } from './delivery.ts'
-import type { Json } from './item.ts'
+import type { Json } from './json.ts'
 import type { Escalation, Message } from './message.ts'
 import { escalationOf, policyOf, readContent } from './message-damage.ts'
 import type { Recipient } from './recipient.ts'
 import { isBroadcast } from './redelivery-policy.ts'
 import { cutText, printable } from './text.ts'
 
+/** A message as an adapter gets it. */
 export interface Envelope {
   /** The same for every attempt: if it arrives twice, it is the same message. */
   readonly id: string
   /** Identifies one attempt; an answer may quote it instead of the id. */
   readonly attemptId: string
+  /** Which attempt this is, counting from 1. */
   readonly attempt: number
   /** `[REQUIRES-ACK]`, `[RETRY-1]`, …, or `[UNACKNOWLEDGED]` if it escalated. */
   readonly marker: string
+  /** Who sent it. */
   readonly sender: string
+  /** Whom this delivery is for. */
   readonly recipient: string
   /** The address registered for the recipient; for the adapter. */
   readonly address: string | null
+  /** What kind of message it is. */
   readonly type: string
+  /** What it says; any JSON. */
   readonly content: Json
+  /** What it is about: a task, a conversation. */
   readonly context: string | null
+  /** Id of the message it replies to. */
   readonly parent: string | null
+  /** 0 (first) to 10 (last). */
   readonly priority: number
   /** 0, or the escalation level. */
   readonly level: number
   /** It goes to several recipients at once. */
   readonly broadcast: boolean
+  /** Why it escalated; null if it has not. */
   readonly escalation: Escalation | null
+  /** When it was sent, ms since 1970. */
   readonly createdAt: number
   /**
    * One line for people, without control characters and truncated if long; `content` has everything. It is still

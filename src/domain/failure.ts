@@ -2,8 +2,15 @@
  * What went wrong with an item. A program can throw anything, so everything is sanitized here: text that can be stored,
  * within bounds, and without control characters that would let a stack trace draw on a terminal.
  */
-import type { Failure, Item } from './item.ts'
 import { fitText, printableLines } from './text.ts'
+
+export interface Failure {
+  readonly message: string
+  readonly code?: string | undefined
+  readonly retryable?: boolean | undefined
+  /** Where it was thrown and what caused it; truncated. */
+  readonly stack?: string | undefined
+}
 
 const maxLength = { message: 10_000, code: 200, stack: 4_000, header: 500 }
 /** Most errors have none, and a cycle of causes has to end somewhere. */
@@ -22,7 +29,7 @@ export function failureOf(thrown: unknown): Failure {
 
 /** The fields of a log line. */
 export function failureFacts(
-  item: Pick<Item, 'queue' | 'id' | 'attempts'>,
+  item: { readonly queue: string; readonly id: string; readonly attempts: number },
   { message, code, stack }: Failure,
 ): Record<string, string | number> {
   return {

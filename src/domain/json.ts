@@ -4,7 +4,15 @@
  * not tell.
  */
 import { messageOf } from './failure.ts'
-import type { Json } from './item.ts'
+
+/** Any JSON value. */
+export type Json =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly Json[]
+  | { readonly [key: string]: Json | undefined }
 
 /** Deeper than anyone needs, and well within what every engine can read. */
 export const maxDepth = 200

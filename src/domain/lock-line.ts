@@ -190,7 +190,7 @@ function assertSlots({ name, slots }: NamedRequest, locks: readonly Lock[], at: 
   )
   if (!other) return
   throw new InvalidError({
-    what: `lock ${name} is held with ${other.slots} slots, and ${slots} were asked for`,
+    what: `lock ${name} is held with ${other.slots} slots, but ${slots} were asked for`,
     next: 'ask for the same number of slots everywhere',
     facts: { name, slots: other.slots, asked: slots },
   })
@@ -201,7 +201,7 @@ const maxDepth = 1000
 function enterAgain(before: Lock, leaseMs: number, now: number): Extract<Turn, { outcome: 'entered' }> {
   if (before.depth >= maxDepth) {
     throw new InvalidError({
-      what: `lock ${before.name} was entered ${maxDepth} times by its holder`,
+      what: `lock ${before.name} has been acquired ${maxDepth} times by its holder`,
       next: 'release it as often as it is acquired',
     })
   }

@@ -234,7 +234,7 @@ export function extendLock(lock: Lock, extraMs: number, now: number): { lock: Lo
   const { capped, ...after } = extend(lock, now, extraMs)
   if (after.expiresAt === lock.expiresAt) {
     throw new InvalidError({
-      what: `lock ${lock.name} already runs longer than an extension may reach`,
+      what: `lock ${lock.name} already lasts longer than it could be extended to`,
       next: 'extend it later, or renew it',
       facts: { expiresAt: lock.expiresAt, extraMs },
     })

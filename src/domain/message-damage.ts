@@ -3,7 +3,7 @@
  * without that part goes on; a message that cannot be sent ends as a dead letter that says why. It never blocks another
  * message.
  */
-import type { Json } from './item.ts'
+import type { Json } from './json.ts'
 import { closeThread, type Escalation, type Message, type Thread } from './message.ts'
 import { isPolicy, noPolicy, type RedeliveryPolicy } from './redelivery-policy.ts'
 

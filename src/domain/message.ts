@@ -54,7 +54,9 @@ export interface Message {
 
 /** Who had not answered when it escalated. */
 export interface Escalation {
+  /** When, ms since 1970. */
   readonly at: number
+  /** Who had not answered, and after how many attempts. */
   readonly unanswered: readonly { readonly recipient: string; readonly attempts: number }[]
 }
 

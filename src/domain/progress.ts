@@ -5,7 +5,8 @@
  * Not promised: that an item is processed only once. Work done after the last record is done again.
  */
 import { IllegalMoveError } from '../errors.ts'
-import type { Clocks, Json } from './item.ts'
+import type { Clocks } from './item.ts'
+import type { Json } from './json.ts'
 
 export type ProgressStatus = 'running' | 'paused' | 'completed' | 'failed'
 

@@ -4,6 +4,7 @@
  */
 import { HoldfastError } from '../errors.ts'
 
+/** How much of a shared resource one agent may take. */
 export interface Quotas {
   /** Path reservations held at once. */
   readonly reservations: number
@@ -16,10 +17,10 @@ export const defaultQuotas: Quotas = Object.freeze({ reservations: 100, lockWait
 
 const subjects: Readonly<Record<keyof Quotas, { readonly has: string; readonly next: string }>> = {
   reservations: {
-    has: 'reservations of paths',
+    has: 'path reservations',
     next: 'release some; src/** is one pattern for everything below a folder',
   },
-  lockWaits: { has: 'places in lines for locks', next: 'wait for fewer locks at once' },
+  lockWaits: { has: 'places in lock lines', next: 'wait for fewer locks at once' },
 }
 
 export function assertQuota(
@@ -32,7 +33,7 @@ export function assertQuota(
   if (held < max) return
   const { has, next } = subjects[of]
   throw new HoldfastError('BUSY', {
-    what: `${agent} has ${held} ${has}, as many as one agent may have`,
+    what: `${agent} has ${held} ${has}, the limit per agent`,
     next: `${next}; the option quotas.${of} of open() sets the limit`,
     facts: { quota: of, agent, held, max },
   })

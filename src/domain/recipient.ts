@@ -52,7 +52,7 @@ export function assertMayReach(agent: string, before: Recipient | null, settings
   const { name } = before
   throw new HoldfastError('FORBIDDEN', {
     what: `${agent} cannot change how ${name} is reached`,
-    next: `let ${name} register itself; acting for it, give its name as the agent`,
+    next: `let ${name} register itself; to act for it, give its name as the agent`,
     facts: { agent, recipient: name },
   })
 }

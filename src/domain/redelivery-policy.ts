@@ -11,9 +11,10 @@ export interface RedeliveryPolicy {
   /** Escalations beyond this many per minute, across the whole namespace, are put off; 0 = no limit. */
   readonly escalationsPerMinute: number
   /** It went to more than one recipient. */
-  readonly broadcast?: true
+  readonly broadcast?: true | undefined
 }
 
+/** One level of escalation: who is told, and how long they have. */
 export interface EscalationLevel {
   /** Names, or every known agent, including the sender. */
   readonly to: readonly string[] | '*'

@@ -4,8 +4,8 @@
  */
 import { HeldError } from '../errors.ts'
 import { changeDependencies, isOtherParent, isOtherSet, type Surroundings } from './dependency.ts'
-import { describeItem, editItem, type Item, type Json } from './item.ts'
-import { isSameJson } from './json.ts'
+import { describeItem, editItem, type Item } from './item.ts'
+import { isSameJson, type Json } from './json.ts'
 import { isPastCancelling } from './merge.ts'
 import type { Workflow } from './workflow.ts'
 

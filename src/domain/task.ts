@@ -4,18 +4,12 @@
  * working on it.
  */
 import { HeldError, IllegalMoveError } from '../errors.ts'
-import {
-  assertHolds,
-  type Clocks,
-  claimItemByName,
-  describeItem,
-  type Item,
-  type Json,
-  offerItem,
-  promoteItem,
-  recordProgress,
-  setItemPriority,
-} from './item.ts'
+import { type Clocks, describeItem, type Item, setItemPriority } from './item.ts'
+import { claimItemByName } from './item-claim.ts'
+import { assertHolds } from './item-end.ts'
+import { recordProgress } from './item-loss.ts'
+import { offerItem, promoteItem } from './item-waiting.ts'
+import type { Json } from './json.ts'
 import {
   type Claimant,
   type Holder,
@@ -41,6 +35,7 @@ const statusByState = {
   review: 'Review',
   done: 'Done',
 } as const
+/** The status of a task, as people see it. */
 export type TaskStatus = (typeof statusByState)[keyof typeof statusByState]
 export const taskStatuses = Object.values(statusByState)
 

@@ -6,41 +6,54 @@ import { InvalidError } from '../errors.ts'
 import { canonicalJson } from './json.ts'
 import { isName, nearestName } from './name.ts'
 
+/** What may happen in one state of a workflow. */
 export interface State {
   /** Claimable; a claim moves the item to this held state. */
-  readonly claimTo?: string
+  readonly claimTo?: string | undefined
   /** Claimable only by name; a claim moves the item to this held state. Never handed out as the next item. */
-  readonly claimByNameTo?: string
+  readonly claimByNameTo?: string | undefined
   /** An agent holds the item under a lease while it is in this state. */
-  readonly held?: true
+  readonly held?: true | undefined
   /** Where a held item goes when its holder is lost or releases it. */
-  readonly lostTo?: string
+  readonly lostTo?: string | undefined
   /** Finished: its key is free and it may be cleaned up; `succeeded` also unblocks the items that waited for it. */
-  readonly closed?: 'succeeded' | 'failed'
+  readonly closed?: 'succeeded' | 'failed' | undefined
   /** Where `move` may lead. */
   readonly moves: readonly string[]
-  readonly completeTo?: string
-  readonly failTo?: string
+  /** Where completing an item leads. */
+  readonly completeTo?: string | undefined
+  /** Where a failure leads that is not retried. */
+  readonly failTo?: string | undefined
   /** Where a retryable failure leads while attempts are left. */
-  readonly failRetryableTo?: string
+  readonly failRetryableTo?: string | undefined
   /** Where `retry` leads; a separate transition, not a `move`. */
-  readonly retryTo?: string
+  readonly retryTo?: string | undefined
   /** Where `returnToRebasing` leads; allowed only when what was tested is out of date. */
-  readonly returnTo?: string
+  readonly returnTo?: string | undefined
 }
 
-export interface Workflow {
+/** The states an item can be in, and how it moves between them. */
+export interface WorkflowDefinition {
+  /** Queues refer to it by this name. */
   readonly name: string
+  /** The state of a new item. */
   readonly initial: string
   /** Where `cancel` leads, from every state that lists it in its moves. */
-  readonly cancelTo?: string
-  /** A failure is retryable unless the caller says otherwise. */
-  readonly failsRetryably: boolean
-  /** `retry` resets the failure count (an operator's decision). */
-  readonly retryForgives: boolean
+  readonly cancelTo?: string | undefined
+  /** A failure is retryable unless the caller says otherwise; default true. */
+  readonly failsRetryably?: boolean | undefined
+  /** `retry` resets the failure count (an operator's decision); default true. */
+  readonly retryForgives?: boolean | undefined
   /** Slots of the processing lock; absent = claims need no lock. */
-  readonly slots?: number
+  readonly slots?: number | undefined
+  /** The states by name. */
   readonly states: Readonly<Record<string, State>>
+}
+
+/** A workflow as it is stored, with its defaults filled in. */
+export interface Workflow extends WorkflowDefinition {
+  readonly failsRetryably: boolean
+  readonly retryForgives: boolean
 }
 
 const job: Workflow = {

@@ -5,7 +5,8 @@
  */
 import type { Environment } from '../environment.ts'
 import { entropyFor } from '../operations/table.ts'
-import type { Command, Decision } from './engine.ts'
+import type { Command } from '../port/command.ts'
+import type { Decision } from '../port/decision.ts'
 
 /** Who completed the blocker, and where. */
 type Completion = Pick<Command, 'namespace' | 'caller'>
@@ -74,9 +75,9 @@ export class Cascades {
 
   #free(completion: Completion): Promise<{ freed: number; more: boolean }> {
     const { environment, execute } = this.#options
-    const [operation, input] = ['queue.freeDependents', {}]
-    const entropy = entropyFor(operation, input, environment)
-    return execute({ ...completion, operation, input, entropy }) as Promise<{ freed: number; more: boolean }>
+    const entropy = entropyFor('queue.freeDependents', {}, environment)
+    const command = { ...completion, operation: 'queue.freeDependents', input: {}, entropy }
+    return execute(command) as Promise<{ freed: number; more: boolean }>
   }
 
   #pause(ms: number): Promise<void> {

@@ -1,6 +1,7 @@
 /** What events record about a change to a row, as JSON text. No event records renewal times. */
 import { renewalFields } from '../domain/event.ts'
-import { jsonText, type Kind, type Schema } from './schema.ts'
+import type { Kind } from './row-code.ts'
+import { jsonText, type Schema } from './schema.ts'
 
 /** The new values of the fields at these indexes, which are the ones that differ. */
 export function differenceJson(table: Schema, indexes: readonly number[], after: object): string {

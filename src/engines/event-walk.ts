@@ -1,6 +1,6 @@
 /** A bounded scan of the events for those about one kind of thing: what was found, and where to continue. */
 import type { StoredEvent } from '../domain/event.ts'
-import type { Selectors } from './engine.ts'
+import type { Selectors } from '../port/selector.ts'
 
 interface Walk {
   /** In the order found: newest first if that was asked for. */

@@ -1,6 +1,6 @@
 /** A page of an inbox: most urgent first, then oldest. */
 import type { Delivery } from '../domain/delivery.ts'
-import type { Page } from './engine.ts'
+import type { Page } from '../port/page.ts'
 import { pageOf, parseCursor } from './page.ts'
 
 type Cursor = readonly [priority: number, id: string]

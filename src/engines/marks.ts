@@ -53,7 +53,7 @@ export function assertUsable(location: string, { copy, moved }: Marks): void {
 export function movedError(location: string, to: string, cause?: unknown): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
     what: `the store ${location} has moved to ${quoted(to)}; nothing is changed here any more`,
-    next: 'open it there if you know that address; this file alone is no reason to trust it',
+    next: 'open it there if you know that address; do not trust it just because this file names it',
     facts: { location, movedTo: to },
     ...(cause === undefined ? {} : { cause }),
   })

@@ -3,7 +3,7 @@ import { serverScheme } from '../domain/store-url.ts'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
 import { realPath } from '../host/store-path.ts'
-import type { Engine, EngineOptions } from './engine.ts'
+import type { Engine, EngineOptions } from '../port/engine.ts'
 import { isPostgresUrl } from './postgres/address.ts'
 import { openSqlite } from './sqlite/engine.ts'
 import type { Transfer } from './transfer.ts'
@@ -77,7 +77,7 @@ export async function openTransfer(url: string, environment: Environment): Promi
   const path = sqlitePath(url)
   if (path === privatePath) {
     throw new InvalidError({
-      what: 'a private store in memory ends with its process: it can be neither end of a copy',
+      what: 'a store in memory ends with its process, so it cannot be copied from or to',
       next: 'give a path or postgres://…',
     })
   }

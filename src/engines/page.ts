@@ -1,6 +1,6 @@
 /** Pages of a list. One row more than asked for is read, to know whether the list continues. */
 import { InvalidError } from '../errors.ts'
-import type { Page } from './engine.ts'
+import type { Page } from '../port/page.ts'
 
 export function pageOf<Row>(rows: readonly Row[], limit: number, cursorOf: (row: Row) => string): Page<Row> {
   const last = rows[limit - 1]

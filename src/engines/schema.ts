@@ -4,10 +4,8 @@
  */
 import { renewalFields } from '../domain/event.ts'
 import { lazily } from '../lazily.ts'
-import type { Tables } from './engine.ts'
-import { type RowCode, rowCodeOf } from './row-code.ts'
-
-export type Kind = 'integer' | 'text' | 'json'
+import type { Tables } from '../port/tables.ts'
+import { type Kind, type RowCode, rowCodeOf } from './row-code.ts'
 
 /** Tables that hold the rules' rows. Sealed events are left out: they are a range of another table. */
 export type TableName = Exclude<keyof Tables, 'sealedEvents'>

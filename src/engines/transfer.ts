@@ -4,7 +4,8 @@
  * as the rules would: damaged ones are carried too.
  */
 import { HoldfastError } from '../errors.ts'
-import { type Kind, type Schema, schema, type TableName } from './schema.ts'
+import type { Kind } from './row-code.ts'
+import { type Schema, schema, type TableName } from './schema.ts'
 
 export type Cell = string | number | null
 /** The values of a table's columns, in column order. */

@@ -70,7 +70,7 @@ export async function readFenceFile(path: string): Promise<string> {
 function notOurs(path: string, why: string): HoldfastError {
   return new HoldfastError('FORBIDDEN', {
     what: `${path} is not used: ${why}`,
-    next: 'look at what it is and who put it there; remove it when no former holder is left that could write',
+    next: 'find out what it is and who put it there; remove it once no former holder can still write',
     facts: { path },
   })
 }

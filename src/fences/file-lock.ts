@@ -157,7 +157,7 @@ async function readOwner(path: string): Promise<Owner | null> {
   if (owner) return owner
   throw new HoldfastError('STORE_UNFIT', {
     what: `the lock ${path} does not say who holds it`,
-    next: 'remove it when you know that nobody writes',
+    next: 'remove it once you are sure that nobody is writing',
     facts: { path },
   })
 }
@@ -188,7 +188,7 @@ function heirLink(folder: string, id: string): string {
 function busyError(folder: string, attempt: Exclude<Attempt, { outcome: 'acquired' }>): HoldfastError {
   if (attempt.outcome === 'again') {
     return new HoldfastError('BUSY', {
-      what: `${folder} changed hands at each look`,
+      what: `${folder} changed hands every time we looked`,
       next: 'try again',
       facts: { folder },
     })
@@ -196,7 +196,7 @@ function busyError(folder: string, attempt: Exclude<Attempt, { outcome: 'acquire
   const { pid, hostName } = attempt.owner
   return new HoldfastError('BUSY', {
     what: `${folder} is locked by process ${pid} on ${hostName} (${attempt.evidence})`,
-    next: `try again; if that process will never go on, end it, or remove ${folder} when you know it is gone`,
+    next: `try again; if that process is stuck for good, end it, or remove ${folder} once you are sure it is gone`,
     facts: { folder, pid, hostName, evidence: attempt.evidence },
   })
 }

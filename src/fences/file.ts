@@ -25,9 +25,9 @@ import { assertDuration, assertOptions, assertText, invalid } from './input.ts'
 
 export interface FileFenceOptions {
   /** How long to wait for another writer, ms; 5,000 by default. After that: BUSY. */
-  readonly waitMs?: number
+  readonly waitMs?: number | undefined
   /** Clock, timers and host; the real ones by default. */
-  readonly environment?: Environment
+  readonly environment?: Environment | undefined
 }
 
 /**
@@ -98,7 +98,7 @@ async function readKept(path: string): Promise<FencedResource | null> {
   if (isResource(kept.resource) && isToken(kept.token)) return { resource: kept.resource, token: kept.token }
   throw new HoldfastError('STORE_UNFIT', {
     what: `${path} holds no token`,
-    next: 'restore it, or remove it when no former holder is left that could write',
+    next: 'restore it, or remove it once no former holder can still write',
     facts: { path },
   })
 }

@@ -24,7 +24,7 @@ export interface GitUpdate {
   readonly from: string | null
   readonly to: string
   /** How long each git command may take, ms; 60,000 by default, 0 for no limit. */
-  readonly timeoutMs?: number
+  readonly timeoutMs?: number | undefined
 }
 
 export interface GitPush extends GitUpdate {
@@ -91,7 +91,7 @@ async function move(store: RefStore, update: GitUpdate, fenced: FencedResource):
   }
   throw new HoldfastError('BUSY', {
     what: `git did not move ${update.ref}: ${complaint.slice(0, 500)}`,
-    next: 'try again; if it goes on, look for a hook, a missing right or a .lock file that a killed git has left',
+    next: 'try again; if it persists, look for a hook, a missing permission or a .lock file left by a killed git',
     facts: { ref: update.ref },
   })
 }
@@ -180,7 +180,7 @@ function tokenIn(text: string, resource: string): number {
   if (isToken(token)) return token
   throw new HoldfastError('STORE_UNFIT', {
     what: `the fence ref of ${resource} holds no token`,
-    next: 'restore it, or delete it when no former holder is left that could write',
+    next: 'restore it, or delete it once no former holder can still write',
     facts: { resource },
   })
 }

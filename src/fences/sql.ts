@@ -14,7 +14,7 @@ export interface SqlFenceOptions {
   /** Which parameters and functions the database knows: `?` and `max`, or `$1` and `greatest`. */
   readonly dialect: 'sqlite' | 'postgres'
   /** Name of the table, with a schema if you like; `holdfast_fence` by default. */
-  readonly table?: string
+  readonly table?: string | undefined
 }
 
 export interface SqlStatement {
@@ -89,8 +89,8 @@ function raisedToken(rows: readonly unknown[], given: number): number {
   // The statement never returns a lower token: it did not run, or not there.
   if (rows.length === 1 && isToken(token) && token >= given) return token
   throw new HoldfastError('INTERNAL', {
-    what: `the fence statement answered ${rows.length} rows, without a token of at least ${given}`,
-    next: 'roll back; let your query function answer the rows of the statement as objects',
+    what: `the fence statement returned ${rows.length} rows, but no token of at least ${given}`,
+    next: 'roll back; your query function must return the rows of the statement as objects',
     facts: { rows: rows.length, token: given },
   })
 }

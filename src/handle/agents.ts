@@ -5,13 +5,15 @@ import { NotFoundError } from '../errors.ts'
 import { agentProcessExists, getAgentId, getAgentIdSimple, parsePidFromAgentId } from '../host/agent-id.ts'
 import { processExists } from '../host/process.ts'
 import type { AgentView } from '../operations/agent/agent.ts'
-import type { InputOf } from '../operations/table.ts'
+import type { AskedOf } from '../operations/table.ts'
 import { optionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
 
 /** A running process of the fleet. `liveness` is what this machine can tell: `unknown` whenever there is any doubt. */
 export interface Agent extends AgentView {
+  /** Whether it runs, as far as this machine can tell. */
   readonly liveness: Liveness
+  /** How this machine knows. */
   readonly evidence: string
 }
 
@@ -28,7 +30,7 @@ export class Agents {
    * from then on (items, tasks, locks), through any process, belongs to the registered process: it is freed at once
    * when that process is proven dead, and never because a helper process ended.
    */
-  async register(options: { agent?: string; pid?: number } = {}): Promise<Agent> {
+  async register(options: { agent?: string | undefined; pid?: number | undefined } = {}): Promise<Agent> {
     const { environment } = this.#session
     const { pid = environment.host.identity.pid, ...rest } = optionsOf('agents.register', options)
     const identity = environment.host.identify(pid)
@@ -47,12 +49,12 @@ export class Agents {
   /**
    * Records a sign of life. False when the agent has no running process, whether or not recovery has noticed that yet.
    */
-  async beat(options: { agent?: string } = {}): Promise<boolean> {
+  async beat(options: { agent?: string | undefined } = {}): Promise<boolean> {
     return this.#session.ask('agents.beat', { dead: await this.#session.deadInstances() }, options)
   }
 
   /** Running processes, each with what this machine can tell about it. */
-  async list(options: InputOf<'agents.list'> = {}): Promise<Agent[]> {
+  async list(options: AskedOf<'agents.list'> = {}): Promise<Agent[]> {
     const agents = await this.#session.ask('agents.list', {}, options)
     return agents.map((agent) => this.#judged(agent))
   }

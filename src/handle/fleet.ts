@@ -4,7 +4,6 @@ import * as z from 'zod'
 import { feed } from '../domain/bell.ts'
 import { maxLeaseMs } from '../domain/lease.ts'
 import { fitText, shown } from '../domain/text.ts'
-import type { StoreStatus } from '../engines/engine.ts'
 import { pause } from '../environment.ts'
 import { InvalidError, NotFoundError } from '../errors.ts'
 import { storageOf } from '../host/file-system.ts'
@@ -14,8 +13,9 @@ import { type FleetExplanation, kinds } from '../operations/fleet/explain.ts'
 import type { FleetStatus } from '../operations/fleet/fleet.ts'
 import type { PrimePage } from '../operations/fleet/prime.ts'
 import { parseInput } from '../operations/operation.ts'
-import type { RecoveryReport } from '../operations/recovery/recovery.ts'
+import type { RecoveryReport } from '../operations/recovery/report.ts'
 import type { ResultOf } from '../operations/table.ts'
+import type { StoreStatus } from '../port/engine.ts'
 import { judgeHolders } from '../runtime/lease/stale-locks.ts'
 import { knownOptionsOf, optionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
@@ -25,14 +25,15 @@ export type FleetThing = ResultOf<'fleet.find'>['found'][number]
 
 /** How often the status is reported, and what ends the watch. */
 export interface FleetWatchOptions {
-  /** At most so often, ms; default 1000. While nothing is changed, a third as often. */
-  readonly everyMs?: number
+  /** How often to report at most, ms; default 1000. A third as often while nothing changes. */
+  readonly everyMs?: number | undefined
   /** Ends the iteration. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 /** The status of the fleet, and of the store it shares. */
 export interface FleetReport extends FleetStatus {
+  /** The store they share. */
   readonly store: StoreStatus
 }
 
@@ -80,7 +81,10 @@ export class Fleet {
    * Why something is waiting, held or stuck, with the evidence. NOT_FOUND when nothing has this name. INVALID when
    * several things do: then give the `kind`.
    */
-  async explain(ref: string, options: { kind?: FleetExplanation['kind'] } = {}): Promise<FleetExplanation> {
+  async explain(
+    ref: string,
+    options: { kind?: FleetExplanation['kind'] | undefined } = {},
+  ): Promise<FleetExplanation> {
     parseInput(explainOptions, optionsOf('fleet.explain', options))
     const { kind } = options
     const found = (await this.find(ref)).filter((each) => each.kind === (kind ?? each.kind))
@@ -107,7 +111,9 @@ export class Fleet {
    * What is wrong with the store and its fleet; each finding comes with a remedy. With `fix`, a recovery runs first.
    * Reports transactions that other programs have kept open on the server for `longTransactionMs` (default 30 s).
    */
-  async doctor(options: { fix?: boolean; longTransactionMs?: number } = {}): Promise<DoctorVisit> {
+  async doctor(
+    options: { fix?: boolean | undefined; longTransactionMs?: number | undefined } = {},
+  ): Promise<DoctorVisit> {
     const { fix } = knownOptionsOf('fleet.doctor', options, ['fix', 'longTransactionMs'])
     const fixed = fix ? await this.#session.recover() : null
     const { lastError } = await this.#session.recoveryStats({})
@@ -157,7 +163,7 @@ export class Fleet {
    * One page for an agent that starts: who it is, what it holds, what it was sent, and what is next. Recovers first, as
    * a claim does (`recovery.onClaim`), so that work somebody lost can be claimed.
    */
-  async prime(options: { agent?: string } = {}): Promise<PrimePage> {
+  async prime(options: { agent?: string | undefined } = {}): Promise<PrimePage> {
     const { agent } = optionsOf('fleet.prime', options)
     if (this.#session.settings.recovery.onClaim) await this.#session.healIfPossible('manual')
     const judged = await judgeHolders(this.#session)

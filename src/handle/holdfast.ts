@@ -4,20 +4,19 @@ import { feed } from '../domain/bell.ts'
 import { assertRenewable } from '../domain/lease.ts'
 import { assertName } from '../domain/name.ts'
 import { shown } from '../domain/text.ts'
-import type { Executor, StoreStatus } from '../engines/engine.ts'
 import { absoluteUrl, openEngine } from '../engines/open.ts'
 import { isPostgresUrl } from '../engines/postgres/address.ts'
 import { type Environment, pause, settlesWithin } from '../environment.ts'
 import { closedError, HoldfastError, InvalidError } from '../errors.ts'
 import { defaultAgent } from '../host/agent-id.ts'
 import { systemEnvironment } from '../host/system.ts'
-import { type Logger, silentLogger, stderrLogger, sturdy } from '../logger.ts'
+import { type CheckedLogger, type Logger, silentLogger, stderrLogger, sturdy } from '../logger.ts'
 import type { EventView } from '../operations/event/event.ts'
 import { assertFilter, type EventFilter, isWanted } from '../operations/event/filter.ts'
 import type { StaleLocks } from '../operations/lease/watch.ts'
 import { assertNoFact } from '../operations/operation.ts'
 import type { QueueView } from '../operations/queue/define.ts'
-import type { RecoveryReport } from '../operations/recovery/recovery.ts'
+import type { RecoveryReport } from '../operations/recovery/report.ts'
 import type { RecoveryStats } from '../operations/recovery/stats.ts'
 import {
   type AskedOf,
@@ -27,6 +26,8 @@ import {
   type ResultOf,
 } from '../operations/table.ts'
 import { type OpenOptions, parseOptions, type Settings } from '../options.ts'
+import type { EngineOptions, Executor, StoreStatus } from '../port/engine.ts'
+import { healingBeforeClaims } from '../runtime/caretaker/before-claims.ts'
 import { startCaretaker } from '../runtime/caretaker/caretaker-start.ts'
 import { logRecovery } from '../runtime/caretaker/heal.ts'
 import { RecoveryFailures } from '../runtime/caretaker/recovery-failures.ts'
@@ -40,10 +41,11 @@ import { openThreaded } from '../runtime/thread/threaded-engine.ts'
 import { type ClaimWait, waitForWork } from '../runtime/waiting/claim-wait.ts'
 import { Agents } from './agents.ts'
 import { Fleet } from './fleet.ts'
-import { LockGrants } from './lock-grants.ts'
 import { Locks } from './locks.ts'
 import { Messages } from './messages.ts'
-import { Queue, type QueueOptions } from './queue.ts'
+import type { Storable } from './payload.ts'
+import { Queue } from './queue.ts'
+import type { QueueOptions } from './queue-options.ts'
 import { Runs } from './runs.ts'
 import { type States, statesOf } from './state.ts'
 import { Tasks } from './tasks.ts'
@@ -67,6 +69,7 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
     settings.logger === false ? silentLogger : (settings.logger ?? stderrLogger),
     failures,
   )
+  const log: EngineOptions['log'] = (level, name, facts) => logger[level]?.(facts, name)
   // A PostgreSQL batch waits for answers while it holds row locks, so it runs on its own thread, where no handler of
   // this program can delay it.
   const isThreaded = isPostgresUrl(url) && settings.background && !environment.isLocal
@@ -76,14 +79,18 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
     busyTimeoutMs: settings.busyTimeoutMs,
     recoverOnOpen: settings.recovery.onOpen,
     patienceMs: settings.patienceMs,
-    recoverOnClaim: settings.recovery.onClaim,
+    healing: healingBeforeClaims({
+      environment,
+      reclaims: settings.recovery.onClaim,
+      done: (report, ms) => logRecovery(log, report, 'claim', ms),
+      failed: (error, queue) =>
+        logger.warn({ trigger: 'claim', queue, error: String(error) }, 'recovery.failed'),
+    }),
     manualGraceMs: settings.manualGraceMs,
     hasCaretaker: settings.background,
-    onRecovered: (report, trigger, ms) =>
-      logRecovery((level, name, facts) => logger[level]?.(facts, name), report, trigger, ms),
-    onRecoveryFailed: (error, trigger, queue) =>
-      logger.warn({ trigger, queue, error: String(error) }, 'recovery.failed'),
-    log: (level, name, facts) => logger[level]?.(facts, name),
+    onCascadeFailed: (error) =>
+      logger.warn({ trigger: 'completion', queue: null, error: String(error) }, 'recovery.failed'),
+    log,
   })
   if (environment.answered) tellAnswers(engine, environment.answered)
   for (const { what, remedy, isLasting } of engine.status.warnings ?? [])
@@ -121,9 +128,9 @@ function assertUrl(url: unknown): void {
 }
 
 /** Recovery failures pass through here on their way to the log, so that each is counted no matter who ran into it. */
-function watched(given: Logger, failures: RecoveryFailures): Logger {
+function watched(given: Logger, failures: RecoveryFailures): CheckedLogger {
   const logger = sturdy(given)
-  const warn: Logger['warn'] = (facts, name) => {
+  const warn: CheckedLogger['warn'] = (facts, name) => {
     logger.warn(facts, name)
     if (name === 'recovery.failed') failures.note(facts)
   }
@@ -138,9 +145,8 @@ type Beginning = { url: string; settings: Settings } & Pick<
 async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
   const { engine, environment, settings, logger, agent } = parts
   const board = new Board()
-  // Several beats within `wedgedAfterMs`, so that a running main loop is never taken for a wedged one.
   const keeper = new Keeper(environment, board, {
-    beatEveryMs: Math.min(1000, settings.wedgedAfterMs / 4),
+    wedgedAfterMs: settings.wedgedAfterMs,
     isStoreThere: () => engine.isThere?.() ?? true,
   })
   engine.onLost?.((how) => {
@@ -210,9 +216,9 @@ export interface EventOptions extends EventFilter {
    * Only events after this sequence number; default 0, from the oldest that is kept. Where retention has removed some of
    * them, NOT_FOUND names the last that is gone (`facts.checkpoint`).
    */
-  readonly since?: number
+  readonly since?: number | undefined
   /** Ends the iteration. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 /** A handle to one store. Create it with `open()`, and `close()` it when you are done. */
@@ -239,9 +245,8 @@ export class Holdfast {
 
   constructor(session: Session, atOpen: RecoveryReport | null) {
     this.#session = session
-    const grants = new LockGrants(session)
-    this.runs = new Runs(session, grants)
-    this.locks = new Locks(session, { grants, runs: this.runs }, atOpen)
+    this.runs = new Runs(session)
+    this.locks = new Locks(session, this.runs, atOpen)
     this.state = statesOf(session)
     this.tasks = new Tasks(session)
     this.agents = new Agents(session)
@@ -261,9 +266,15 @@ export class Holdfast {
     return this.#session.engine.status
   }
 
-  /** A queue by name. Creates nothing yet: that happens on first use. */
-  queue<Payload = unknown>(name: string, options: QueueOptions<Payload> = {}): Queue<Payload> {
-    return new Queue<Payload>(this.#session, name, options)
+  /**
+   * A queue by name. Creates nothing yet: that happens on first use. `Input` must be what JSON returns unchanged: a Date
+   * is stored as a string, and a `schema` can turn it back into a Date.
+   */
+  queue<Input extends Storable<Input> = unknown, Output = Input>(
+    name: string,
+    options: QueueOptions<Input, Output> = {},
+  ): Queue<Input, Output> {
+    return new Queue<Input, Output>(this.#session, name, options)
   }
 
   /**
@@ -277,17 +288,17 @@ export class Holdfast {
    * Runs a handler for every item of a queue until `stop()`. You can await the worker (`idle()`, `stop()`) and listen
    * to it (`on('completed' | 'failed' | 'lost' | 'error', …)`).
    */
-  work<Payload = unknown>(
-    queue: string | Queue<Payload>,
-    handler: Handler<Payload>,
+  work<Input extends Storable<Input> = unknown, Output = Input>(
+    queue: string | Queue<Input, Output>,
+    handler: Handler<Output>,
     options: WorkOptions = {},
-  ): Worker<Payload> {
+  ): Worker<Output> {
     if (this.#session.isClosed) throw closedError(this.status.location)
     assertWork(queue, handler)
     assertRenewable(optionsOf('work', options).leaseMs)
-    const of = queue instanceof Queue ? queue : this.queue<Payload>(queue)
+    const of = queue instanceof Queue ? queue : this.queue<Input, Output>(queue)
     let leaveSignals = () => {}
-    const worker: Worker<Payload> = new Worker(this.#session, of, handler, options, () => {
+    const worker: Worker<Output> = new Worker<Output>(this.#session, of, handler, options, () => {
       leaveSignals()
       this.#workers.delete(worker as unknown as Worker<never>)
     })
@@ -315,7 +326,11 @@ export class Holdfast {
   execute<Name extends OperationName>(
     operation: Name,
     input: AskedOf<Name>,
-    options: { idempotencyKey?: string; agent?: string; instance?: string } = {},
+    options: {
+      idempotencyKey?: string | undefined
+      agent?: string | undefined
+      instance?: string | undefined
+    } = {},
   ): Promise<ResultOf<Name>> {
     return orReject(() => {
       const row = operations.get(operation)
@@ -324,7 +339,9 @@ export class Holdfast {
     })
   }
 
-  /** Repeats a claim whenever the queue may have work, until the answer is enough or the time is up. For interfaces. */
+  /**
+   * Repeats a claim whenever the queue may have work, until the answer is enough or the time is up. For interfaces.
+   */
   waitForWork<Answer>(wait: ClaimWait<Answer>): Promise<Answer> {
     return waitForWork(this.#session, wait)
   }
@@ -337,11 +354,16 @@ export class Holdfast {
      * namespace.
      */
     detectAndRecoverStale: async (
-      options: { dryRun?: boolean; maxAgeMs?: number; allNamespaces?: boolean } = {},
+      options: {
+        dryRun?: boolean | undefined
+        maxAgeMs?: number | undefined
+        allNamespaces?: boolean | undefined
+      } = {},
     ): Promise<StoreRecoveryReport> =>
       this.#session.recover(
         knownOptionsOf('recovery.detectAndRecoverStale', options, ['dryRun', 'maxAgeMs', 'allNamespaces']),
       ),
+    /** What a recovery would do now, and what past recoveries did. Changes nothing. */
     getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
     /** Everything that is held, soonest expiry first, and what looks wrong with it. Changes nothing. */
     detectStaleLocks: (options: StaleLocksOptions = {}): Promise<StaleLocks> =>
@@ -421,6 +443,7 @@ export class Holdfast {
     await noted
   }
 
+  /** The same as `close()`, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }

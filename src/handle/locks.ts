@@ -1,13 +1,13 @@
 /** `hf.locks`: named locks, with a waiting line, and path reservations. */
 import { settlesWithin } from '../environment.ts'
-import { InvalidError, isHoldfastError } from '../errors.ts'
-import { isReservation, type LeaseRef, lockNameOf } from '../operations/lease/lease.ts'
+import { InvalidError } from '../errors.ts'
+import { isReservation, type LeaseRef, lockNameOf, lockRef } from '../operations/lease/lease.ts'
 import type { NamedAcquireOutcome } from '../operations/lock/lock.ts'
 import type { LockInfo } from '../operations/lock/read.ts'
 import type { ReserveOutcome } from '../operations/lock/reservation.ts'
-import type { RecoveryReport } from '../operations/recovery/recovery.ts'
+import type { RecoveryReport } from '../operations/recovery/report.ts'
 import type { ProgressView } from '../operations/run/view.ts'
-import type { InputOf, ResultOf } from '../operations/table.ts'
+import type { AskedOf, ResultOf } from '../operations/table.ts'
 import type { LockView } from '../operations/view.ts'
 import type { Lease } from '../runtime/lease/keeper.ts'
 import {
@@ -19,11 +19,11 @@ import {
   orReject,
   sumOf,
 } from '../runtime/session/input.ts'
-import { requestOf, type Session } from '../runtime/session/session.ts'
+import { type CallOptions, requestOf, type Session } from '../runtime/session/session.ts'
 import { LineWatches } from '../runtime/waiting/line-watch.ts'
 import { type LockAnswer, waitForLock } from '../runtime/waiting/lock-wait.ts'
-import type { LockGrants } from './lock-grants.ts'
-import { assertWait, type ClaimOptions, type Own, type TokenOptions } from './queue.ts'
+import { assertWait, type ClaimOptions, type Own, type TokenOptions } from './call-options.ts'
+import { releaseGrant } from './lock-release.ts'
 import { defaultLock, type Runs } from './runs.ts'
 import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './worker/batch.ts'
 import { assertBatch } from './worker/batch-options.ts'
@@ -32,38 +32,40 @@ import { drainDefaultMs } from './worker/worker.ts'
 /** How a lock is acquired. */
 export interface AcquireOptions extends ClaimOptions {
   /** Why; kept in the audit. */
-  readonly reason?: string
+  readonly reason?: string | undefined
   /** On whose behalf. */
-  readonly user?: string
+  readonly user?: string | undefined
   /** The run it is held for; progress is recorded under that name. */
-  readonly run?: string
+  readonly run?: string | undefined
   /** How many may hold it at once; default 1. The same everywhere. */
-  readonly slots?: number
+  readonly slots?: number | undefined
   /** Its holder may acquire it again, and must release it as many times. */
-  readonly reentrant?: boolean
+  readonly reentrant?: boolean | undefined
   /** How long to keep it free after its holder is lost; default 0. */
-  readonly delayMs?: number
-  /** Stands in line for up to so long; default 0: answers at once. */
-  readonly waitMs?: number
-  /** Ends the wait; the promise then rejects with its reason. One that has fired already claims nothing. */
-  readonly signal?: AbortSignal
+  readonly delayMs?: number | undefined
+  /** How long to wait in line, ms; default 0: answer at once. */
+  readonly waitMs?: number | undefined
+  /** Ends the wait, and the promise rejects with its reason. If it has already fired, nothing is claimed. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** How paths are reserved. */
 export interface ReserveOptions extends Omit<ClaimOptions, 'token'> {
   /** Shared reservations may overlap each other; default exclusive. */
-  readonly mode?: 'shared' | 'exclusive'
+  readonly mode?: 'shared' | 'exclusive' | undefined
   /** Why; kept in the audit. */
-  readonly reason?: string
+  readonly reason?: string | undefined
   /** On whose behalf. */
-  readonly user?: string
+  readonly user?: string | undefined
   /** Reservations you hold, each by name and token, to be exempt from the overlap check. Never filled in for you. */
-  readonly holding?: readonly { readonly name: string; readonly token: number }[]
+  readonly holding?: readonly { readonly name: string; readonly token: number }[] | undefined
 }
 
 /** A lock that was acquired. */
 export interface GrantedLock<Held extends Lease | null = Lease | null> {
+  /** It is yours. */
   readonly outcome: 'acquired'
+  /** The lock, with its token. */
   readonly lock: LockView
   /** Null for a manual lock, which nobody renews. */
   readonly lease: Held
@@ -85,8 +87,8 @@ export type ReservedPaths<Held extends Lease | null = Lease | null> =
 export interface RunBatchOptions<Item>
   extends BatchOptions<Item>,
     Pick<AcquireOptions, 'reason' | 'user' | 'waitMs' | 'delayMs' | 'leaseMs'> {
-  /** The lock under which the run goes; default `global`. */
-  readonly lock?: string
+  /** The lock that the run holds; default `global`. */
+  readonly lock?: string | undefined
 }
 
 /** How a batch ended, or who holds its lock. */
@@ -96,8 +98,11 @@ export type BatchReport =
 
 /** What recovery at startup did. */
 export interface StartupReport {
+  /** Locks that had lapsed or whose process was dead. */
   readonly locksReleased: number
+  /** Runs that were paused because their lock was freed. */
   readonly progressPaused: number
+  /** Waiters whose process was gone. */
   readonly waitersRemoved: number
   /** Locks that other agents, or other processes of this agent, hold and keep; at most 500. */
   readonly kept: readonly LockView[]
@@ -105,16 +110,9 @@ export interface StartupReport {
 
 const maxKept = 500
 
-/** Shared by locks and runs: a run continues under the grant of its lock. */
-interface LockParts {
-  readonly grants: LockGrants
-  readonly runs: Runs
-}
-
 /** Named locks and path reservations, all under leases. */
 export class Locks {
   readonly #session: Session
-  readonly #grants: LockGrants
   readonly #runs: Runs
   readonly #lines: LineWatches
   readonly #closing = new AbortController()
@@ -123,9 +121,8 @@ export class Locks {
   /** What recovery did when the store was opened, until somebody asks for it. */
   #atOpen: RecoveryReport | null
 
-  constructor(session: Session, { grants, runs }: LockParts, atOpen: RecoveryReport | null) {
+  constructor(session: Session, runs: Runs, atOpen: RecoveryReport | null) {
     this.#session = session
-    this.#grants = grants
     this.#runs = runs
     this.#lines = new LineWatches(session)
     this.#atOpen = atOpen
@@ -155,7 +152,7 @@ export class Locks {
     if (givenBack !== null) await givenBack
     signal?.throwIfAborted()
     const { leaseMs } = options
-    const token = options.reentrant ? this.#grants.tokenFor(name, options) : options.token
+    const token = options.reentrant ? this.#session.grants.tokenFor('lock', name, options) : options.token
     const request = requestOf('locks.acquireLock', { name, leaseMs, token }, options)
     if (waitMs > 0) {
       const closing = this.#closing.signal
@@ -171,17 +168,25 @@ export class Locks {
   #granted({ answer, requestedAt }: LockAnswer, options: AcquireOptions): AcquiredLock {
     if (answer.outcome === 'held') return answer
     const { outcome, lock, recoveredFrom } = answer
-    return { outcome, lock, lease: this.#grants.add(lock, requestedAt, options), recoveredFrom }
+    return { outcome, lock, lease: this.#held(lock, requestedAt, options), recoveredFrom }
+  }
+
+  #held(lock: LockView, requestedAt: number, options: CallOptions): Lease | null {
+    const { token, leaseMs } = lock.lease
+    const ref = { kind: 'lock', id: lockRef(lock), token, leaseMs: leaseMs ?? 0, requestedAt } as const
+    return this.#session.granted(lock.name, ref, options, { depth: lock.depth })
   }
 
   /** Renews a lock for its full length from now. LEASE_LOST once somebody else has it. */
-  async renewLock(name = defaultLock, options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
-    const token = this.#grants.tokenFor(name, optionsOf('locks.renewLock', options))
+  async renewLock(
+    name = defaultLock,
+    options: TokenOptions & { leaseMs?: number | undefined } = {},
+  ): Promise<LockView> {
+    const token = this.#session.grants.tokenFor('lock', name, optionsOf('locks.renewLock', options))
     try {
       return await this.#session.ask('locks.renewLock', { name, token }, options)
     } catch (error) {
-      if (isHoldfastError(error) && error.code === 'LEASE_LOST')
-        this.#grants.lose(name, token, options, String(error.facts.reason ?? 'it was lost'))
+      this.#session.grants.refused(error, 'lock', name, token, options)
       throw error
     }
   }
@@ -195,12 +200,13 @@ export class Locks {
     options: TokenOptions = {},
   ): Promise<boolean> {
     const { name, by } = grantMeant(lock, optionsOf('locks.releaseLock', options))
-    const request = requestOf('locks.releaseLock', { name, token: this.#grants.tokenFor(name, by) }, by)
-    return (await this.#grants.release(request)).released
+    const token = this.#session.grants.tokenFor('lock', name, by)
+    const request = requestOf('locks.releaseLock', { name, token }, by)
+    return (await releaseGrant(this.#session, request)).released
   }
 
   /** Whether a lock is held now by an agent (default: this handle's) or for a run. */
-  isLockedBy(name = defaultLock, options: Omit<InputOf<'locks.isLockedBy'>, 'name'> = {}): Promise<boolean> {
+  isLockedBy(name = defaultLock, options: Omit<AskedOf<'locks.isLockedBy'>, 'name'> = {}): Promise<boolean> {
     return this.#session.ask('locks.isLockedBy', { name }, options)
   }
 
@@ -215,7 +221,7 @@ export class Locks {
   }
 
   /** Locks by name, including processing locks and reservations. Lapsed ones are marked stale. */
-  list(options: InputOf<'locks.list'> = {}): Promise<ResultOf<'locks.list'>> {
+  list(options: AskedOf<'locks.list'> = {}): Promise<ResultOf<'locks.list'>> {
     return this.#session.ask('locks.list', {}, options)
   }
 
@@ -228,7 +234,7 @@ export class Locks {
   /** For operators: takes every named lock and reservation from an agent. Returns how many. */
   async forceReleaseAgent(
     agent: string,
-    options: Omit<InputOf<'locks.forceReleaseAgent'>, 'agent'> & { idempotencyKey?: string },
+    options: Omit<AskedOf<'locks.forceReleaseAgent'>, 'agent'> & { idempotencyKey?: string | undefined },
   ): Promise<number> {
     const pieces = await askInPieces('locks.forceReleaseAgent', options, (asked) =>
       this.#session.ask('locks.forceReleaseAgent', { agent }, asked),
@@ -239,7 +245,7 @@ export class Locks {
   /** For operators: gives a lock to another agent, as a manual lease under a new token. */
   transfer(
     name: string,
-    options: TokenOptions & { to: string; reason: string; leaseMs?: number },
+    options: TokenOptions & { to: string; reason: string; leaseMs?: number | undefined },
   ): Promise<LockView> {
     return this.#session.ask('locks.transfer', { name }, options)
   }
@@ -260,7 +266,7 @@ export class Locks {
     const named = { patterns: typeof patterns === 'string' ? [patterns] : patterns, leaseMs: options.leaseMs }
     const answer = await this.#session.ask('locks.reserve', named, options)
     if (answer.outcome === 'held') return answer
-    return { ...answer, lease: this.#grants.add(answer.lock, requestedAt, options) }
+    return { ...answer, lease: this.#held(answer.lock, requestedAt, options) }
   }
 
   /** Who holds a path: the reservations that cover it, and locks of that name. */
@@ -273,7 +279,7 @@ export class Locks {
    * left alone. Opening the store does the same; the first report includes what it found. `pauseReason` is the reason
    * given to the paused runs; the one used at open is an option of `open`.
    */
-  async recoverLocksOnStartup(options: { pauseReason?: string } = {}): Promise<StartupReport> {
+  async recoverLocksOnStartup(options: { pauseReason?: string | undefined } = {}): Promise<StartupReport> {
     const asked = knownOptionsOf('locks.recoverLocksOnStartup', options, ['pauseReason'])
     const healed = await this.#session.heal('open', asked)
     const reports = [this.#atOpen, healed].filter((report) => report !== null)
@@ -307,6 +313,19 @@ export class Locks {
    * Runs a handler for the items of a run under its lock, several at once, and records the outcome of each. Called
    * again after a pause or a crash, it handles only what is left.
    */
+  runBatch<Item extends string | number>(
+    run: string,
+    items: BatchItems<Item>,
+    handler: BatchHandler<Item>,
+    options?: RunBatchOptions<Item>,
+  ): Promise<BatchReport>
+  /** The same for items of any other kind, whose keys only `keyOf` knows. */
+  runBatch<Item>(
+    run: string,
+    items: BatchItems<Item>,
+    handler: BatchHandler<Item>,
+    options: RunBatchOptions<Item> & { readonly keyOf: (item: Item) => string },
+  ): Promise<BatchReport>
   runBatch<Item>(
     run: string,
     items: BatchItems<Item>,
@@ -353,7 +372,11 @@ export class Locks {
     }
   }
 
-  /** Ends the waits and batches of this handle. Items in progress are finished, unless that takes too long. */
+  /**
+   * Ends the waits and batches of this handle. Items in progress are finished, unless that takes too long.
+   *
+   * @internal
+   */
   async close(): Promise<void> {
     this.#closing.abort()
     await settlesWithin(this.#session.environment, drainDefaultMs, Promise.all(this.#pending))

@@ -10,10 +10,11 @@ import type { RecipientView } from '../operations/message/control.ts'
 import type { LetterPage, MessagePage } from '../operations/message/read.ts'
 import type { Sent } from '../operations/message/send.ts'
 import type { MessageView } from '../operations/message/view.ts'
-import type { InputOf } from '../operations/table.ts'
+import type { AskedOf } from '../operations/table.ts'
 import type { Redelivery, RetryCounts } from '../runtime/redelivery/redelivery.ts'
 import { askInPieces, optionsOf, sumOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
+import { historyOf } from './history.ts'
 
 /** The message types of the source documents; any other word works too. */
 export type MessageType =
@@ -37,63 +38,63 @@ export type MessageType =
 /** Who answers, and under which idempotency key. */
 export interface AnswerOptions {
   /** Who acts; default is this handle's own agent. */
-  readonly agent?: string
-  /** Asked again under the same key within 24 h (`retention.answersMs`), a change is answered and not made twice. */
-  readonly idempotencyKey?: string
+  readonly agent?: string | undefined
+  /** Makes the request safe to retry: a repeated key returns the first result, for 24 h (`retention.answersMs`). */
+  readonly idempotencyKey?: string | undefined
 }
 /** A message, and how it is retried and escalated. */
 export interface SendOptions extends AnswerOptions {
   /** Any JSON value, at most 10 KB as text. */
   readonly content: unknown
   /** What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own. */
-  readonly type?: MessageType
+  readonly type?: MessageType | undefined
   /** What it is about: a task, a conversation. */
-  readonly context?: string
+  readonly context?: string | undefined
   /** The message this one replies to; a reply also acknowledges it. */
-  readonly parent?: string
+  readonly parent?: string | undefined
   /** 0 (first) to 10 (last); default 5. */
-  readonly priority?: number
+  readonly priority?: number | undefined
   /** How many recipients must answer. */
-  readonly quorum?: 'all' | 'any' | number
+  readonly quorum?: 'all' | 'any' | number | undefined
   /** Wait before the first retry, ms; default 30 s. */
-  readonly timeoutMs?: number
+  readonly timeoutMs?: number | undefined
   /** Waits before each retry, ms; default [30 s, 60 s, 120 s]. The last one is also the wait after the last retry, and that of an escalation level without a ladder. */
-  readonly delaysMs?: readonly number[]
+  readonly delaysMs?: readonly number[] | undefined
   /** Escalate with the last retry instead of waiting for an answer to it. */
-  readonly escalateImmediately?: boolean
+  readonly escalateImmediately?: boolean | undefined
   /** Whom to escalate to, level by level; default everybody. */
-  readonly ladder?: readonly EscalationLevel[]
+  readonly ladder?: readonly EscalationLevel[] | undefined
   /** Escalations per minute; more are delayed. Default 5, 0 = no limit. */
-  readonly escalationsPerMinute?: number
+  readonly escalationsPerMinute?: number | undefined
 }
 /** Why a message is refused, or when to send it again. */
 export interface NackOptions extends AnswerOptions {
   /** Why; the sender sees it. */
-  readonly reason?: string
+  readonly reason?: string | undefined
   /** Ask for it to be sent again instead of refusing it. */
-  readonly retry?: boolean
+  readonly retry?: boolean | undefined
   /** With retry: wait at least this long, ms. */
-  readonly retryAfterMs?: number
+  readonly retryAfterMs?: number | undefined
 }
 /** One page of messages. */
 export interface MessagePageOptions {
   /** How many at most, up to 1000. */
-  readonly limit?: number
+  readonly limit?: number | undefined
   /** `next` of the previous page. */
-  readonly after?: string
+  readonly after?: string | undefined
 }
 /** How a recipient is reached, and its rate limits. */
 export interface RegisterOptions extends AnswerOptions {
   /** Which adapter delivers to it; default inbox. */
-  readonly adapter?: string
+  readonly adapter?: string | undefined
   /** What that adapter needs to find it, such as a channel. */
-  readonly address?: string | null
+  readonly address?: string | null | undefined
   /** Messages it may send per minute; default 10, 0 = no limit. */
-  readonly sendsPerMinute?: number
+  readonly sendsPerMinute?: number | undefined
   /** Acknowledgements it may send per minute; default 100, 0 = no limit. */
-  readonly acksPerMinute?: number
+  readonly acksPerMinute?: number | undefined
   /** Deliveries to it per minute; default 0 = no limit. */
-  readonly deliveriesPerMinute?: number
+  readonly deliveriesPerMinute?: number | undefined
 }
 
 /** Messages that must be acknowledged. They are retried and escalated until they are. */
@@ -122,7 +123,7 @@ export class Messages {
    * Messages that wait for an answer from this agent, most urgent first. Reading marks nothing as read. An agent that
    * has read its inbox becomes a known recipient.
    */
-  async inbox(options: InputOf<'messages.inbox'> & { agent?: string } = {}): Promise<LetterPage> {
+  async inbox(options: AskedOf<'messages.inbox'> & { agent?: string | undefined } = {}): Promise<LetterPage> {
     const page = await this.#session.ask('messages.inbox', {}, options)
     await this.#session.introduce(options.agent)
     return page
@@ -154,7 +155,7 @@ export class Messages {
    */
   progressAck(
     message: string,
-    options: AnswerOptions & { note?: string; extendMs?: number } = {},
+    options: AnswerOptions & { note?: string | undefined; extendMs?: number | undefined } = {},
   ): Promise<MessageAnswer> {
     return this.#session.ask('messages.progressAck', { message }, options)
   }
@@ -169,18 +170,18 @@ export class Messages {
   }
 
   /** Messages that are still waiting for an acknowledgement, oldest first. */
-  checkPendingAcks(options: InputOf<'messages.checkPendingAcks'> = {}): Promise<MessagePage> {
+  checkPendingAcks(options: AskedOf<'messages.checkPendingAcks'> = {}): Promise<MessagePage> {
     return this.#session.ask('messages.checkPendingAcks', {}, options)
   }
 
   /** The number of messages that are still waiting for an acknowledgement. */
-  getPendingCount(options: InputOf<'messages.getPendingCount'> = {}): Promise<number> {
+  getPendingCount(options: AskedOf<'messages.getPendingCount'> = {}): Promise<number> {
     return this.#session.ask('messages.getPendingCount', {}, options)
   }
 
   /** Cancels messages that are still waiting for an answer, all of them or those of one sender. Returns how many. */
   async clearPendingAcks(
-    options: InputOf<'messages.clearPendingAcks'> & AnswerOptions = {},
+    options: AskedOf<'messages.clearPendingAcks'> & AnswerOptions = {},
   ): Promise<number> {
     const { sender } = optionsOf('messages.clearPendingAcks', options)
     const pending = await this.getPendingCount({ sender })
@@ -203,22 +204,23 @@ export class Messages {
   async timeline(message: string): Promise<EventView[]> {
     const found = await this.get(message)
     if (!found) return []
-    const of = async (subject: 'message' | 'delivery', id: string) =>
-      (await this.#session.call('events.list', { subject, id, limit: maxTimeline })).events
-    const pages = await Promise.all([
-      of('message', found.id),
-      ...found.deliveries.map(({ id }) => of('delivery', id)),
+    const histories = await Promise.all([
+      historyOf(this.#session, 'message', found.id),
+      ...found.deliveries.map(({ id }) => historyOf(this.#session, 'delivery', id)),
     ])
-    return pages.flat().sort((left, right) => left.seq - right.seq)
+    return histories.flat().sort((left, right) => left.seq - right.seq)
   }
 
   /** Messages that nobody answered at any escalation level, oldest first. */
-  listDeadLetters(options: InputOf<'messages.listDeadLetters'> = {}): Promise<MessagePage> {
+  listDeadLetters(options: AskedOf<'messages.listDeadLetters'> = {}): Promise<MessagePage> {
     return this.#session.ask('messages.listDeadLetters', {}, options)
   }
 
   /** Sends a dead letter again, from the first attempt, to everybody who did not answer. */
-  async redrive(message: string, options: AnswerOptions & { reason?: string } = {}): Promise<MessageView> {
+  async redrive(
+    message: string,
+    options: AnswerOptions & { reason?: string | undefined } = {},
+  ): Promise<MessageView> {
     const view = await this.#session.ask('messages.redrive', { message }, options)
     this.#redelivery.ring()
     return view
@@ -253,5 +255,3 @@ export class Messages {
     this.#redelivery.addAdapter(name, adapter)
   }
 }
-
-const maxTimeline = 1000

@@ -4,12 +4,36 @@
  * again.
  */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { Json } from '../domain/json.ts'
 import { JsonFault, jsonCopy, maxDepth, maxPayloadBytes } from '../domain/json.ts'
 import { shown } from '../domain/text.ts'
 import { InvalidError } from '../errors.ts'
 
-/** Any Standard Schema whose output is the payload. */
-export type PayloadSchema<Payload> = StandardSchemaV1<unknown, Payload>
+/**
+ * The constraint on a payload or document: JSON must return its type unchanged. For any other (a Date, a bigint, a Map,
+ * a function anywhere in it) this is a text that says so, and `Input extends Storable<Input>` does not compile.
+ */
+export type Storable<Input> = [Input] extends [AsJson<Input>]
+  ? unknown
+  : 'JSON does not return this type unchanged: store strings and plain data, and let a schema transform them'
+
+/**
+ * The type with everything that JSON would change replaced by `never`. A class such as Date or Map is known by its
+ * methods.
+ */
+type AsJson<Value> = unknown extends Value
+  ? unknown
+  : Value extends Json
+    ? Value
+    : Value extends undefined | bigint | symbol | ((...args: never[]) => unknown)
+      ? never
+      : Value extends readonly unknown[]
+        ? { readonly [Index in keyof Value]: AsJson<Value[Index]> }
+        : {
+            readonly [Field in keyof Value]:
+              | AsJson<Exclude<Value[Field], undefined>>
+              | Extract<Value[Field], undefined>
+          }
 
 /** What a value is called, and whose schema it must fit. */
 interface PayloadOwner {
@@ -30,32 +54,35 @@ export function documentAt(key: string): PayloadOwner {
  * What to store of a value, and what reading it will return. The schema checks the stored form, so whatever it accepts
  * here it can parse later. INVALID names the first issue.
  */
-export async function storable<Value>(
-  schema: PayloadSchema<Value> | undefined,
+export async function storable<Output>(
+  schema: StandardSchemaV1<unknown, Output> | undefined,
   value: unknown,
   owner: PayloadOwner,
-): Promise<{ readonly input: unknown; readonly output: Value }> {
+): Promise<{ readonly input: unknown; readonly output: Output }> {
   if (value === undefined) throw missing(owner)
-  if (!schema) return { input: value, output: value as Value }
+  if (!schema) return { input: value, output: value as Output }
   const input = asJson(value, owner)
   return { input, output: await parsed(schema, input, owner) }
 }
 
 /** The schema's output for a stored value. INVALID names the first issue. */
-export async function parsed<Value>(
-  schema: PayloadSchema<Value> | undefined,
+export async function parsed<Output>(
+  schema: StandardSchemaV1<unknown, Output> | undefined,
   stored: unknown,
   { what, noun, name }: PayloadOwner,
-): Promise<Value> {
-  if (!schema) return stored as Value
+): Promise<Output> {
+  if (!schema) return stored as Output
   const checked = await schema['~standard'].validate(stored)
   if (!checked.issues) return checked.value
-  const [issue] = checked.issues
-  const path = issue?.path?.map((part) => String(typeof part === 'object' ? part.key : part)).join('.')
+  const issues = checked.issues.slice(0, 10).map(({ path = [], message }) => ({
+    path: path.map((part) => String(typeof part === 'object' ? part.key : part)).join('.'),
+    message,
+  }))
+  const [{ path, message } = { path: '', message: 'invalid' }] = issues
   throw new InvalidError({
-    what: `the ${what} does not fit ${noun} ${name}: ${path ? `${path}: ` : ''}${issue?.message ?? 'invalid'}`,
+    what: `the ${what} does not fit ${noun} ${name}: ${path === '' ? '' : `${path}: `}${message}`,
     next: `give a ${what} that fits the ${noun}'s schema`,
-    facts: { [noun]: name, issues: checked.issues.slice(0, 10).map(({ message }) => message) },
+    facts: { [noun]: name, issues },
   })
 }
 

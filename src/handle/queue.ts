@@ -1,18 +1,23 @@
 /** `hf.queue(name)`: the operations of one queue as methods. */
+import type { Failure } from '../domain/failure.ts'
 import { failureFacts, failureOf } from '../domain/failure.ts'
 import { processingLockName } from '../domain/queue.ts'
 import type { QueuePosition } from '../domain/queue-position.ts'
-import { fitText, shown } from '../domain/text.ts'
-import type { Workflow } from '../domain/workflow.ts'
+import { fitText } from '../domain/text.ts'
 import { InvalidError, isHoldfastError } from '../errors.ts'
-import type { EventPage, EventView } from '../operations/event/event.ts'
+import type { EventView } from '../operations/event/event.ts'
 import { type LeaseRef, lockNameOf, lockRef } from '../operations/lease/lease.ts'
-import type { ClaimManyOutcome, ClaimOutcome } from '../operations/queue/claim.ts'
+import type { ClaimOutcome } from '../operations/queue/claim.ts'
 import type { QueueView } from '../operations/queue/define.ts'
-import type { AcquireOutcome } from '../operations/queue/processing-lock.ts'
-import type { RecoveryReport } from '../operations/recovery/recovery.ts'
+import type { RecoveryReport } from '../operations/recovery/report.ts'
 import type { RecoveryStats } from '../operations/recovery/stats.ts'
-import { type InputOf, type OperationName, operations, type ResultOf } from '../operations/table.ts'
+import {
+  type AskedOf,
+  type InputOf,
+  type OperationName,
+  operations,
+  type ResultOf,
+} from '../operations/table.ts'
 import type { ItemView, LeaseView, LockView } from '../operations/view.ts'
 import type { Lease } from '../runtime/lease/keeper.ts'
 import { type LeaseLeft, leftByRelease } from '../runtime/lease/lease-ending.ts'
@@ -34,168 +39,27 @@ import {
   type Session,
 } from '../runtime/session/session.ts'
 import { waitForWork, waitIsOver } from '../runtime/waiting/claim-wait.ts'
-import { type PayloadSchema, parsed, payloadOf, storable } from './payload.ts'
-
-/** An item with a typed payload. */
-export interface QueueItem<Payload> extends Omit<ItemView, 'payload'> {
-  readonly payload: Payload
-}
-
-/**
- * How the waits between retries grow. Each wait is a random time between half a step and the whole step. Fields you
- * leave out keep their defaults.
- */
-export interface BackoffOptions {
-  /** The first step, ms; default 1000. */
-  readonly baseMs?: number
-  /** How many times as long each step is as the one before, 1 to 10; default 2. */
-  readonly factor?: number
-  /** No step is longer, ms; default 300000, or `baseMs` where that is more. */
-  readonly maxMs?: number
-}
-
-/** How a queue is set up. Settings take effect when the queue is first used, or with `define()`. */
-export interface QueueOptions<Payload> {
-  /** job (default), merge, task, or one you defined. */
-  readonly workflow?: string | Workflow
-  /** Slots of the processing lock. */
-  readonly slots?: number
-  /** Attempts in all, the first included: once this many have failed, an item fails for good; default 3. */
-  readonly maxAttempts?: number
-  /** Crashes without progress before quarantine; 0 = never. */
-  readonly maxCrashes?: number
-  /** Length of leases on its items and lock that a process renews, at least 500 ms; default that of the process. */
-  readonly leaseMs?: number
-  /** Length of leases on its items and lock that nobody renews; default 300 s, 30 min for tasks. */
-  readonly manualLeaseMs?: number
-  /** How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min). */
-  readonly backoff?: BackoffOptions
-  /** Any Standard Schema (zod, valibot, arktype, …). The payload is stored as JSON has it; claims give what the schema makes of it. */
-  readonly schema?: PayloadSchema<Payload>
-}
-
-/** Options of every change: who makes it, and under which idempotency key. */
-export interface MutationOptions {
-  /** Who acts; default is this handle's own agent. */
-  readonly agent?: string
-  /** Asked again under the same key within 24 h (`retention.answersMs`), a change is answered and not made twice. */
-  readonly idempotencyKey?: string
-}
-/** Options of a change that only the holder may make. */
-export interface TokenOptions extends MutationOptions {
-  /** Token of the lease; may be omitted where it is remembered. */
-  readonly token?: number
-}
-/** How an item is claimed. */
-export interface ClaimOptions extends TokenOptions {
-  /** Length of the lease in ms. */
-  readonly leaseMs?: number
-  /** False: a manual lease that this process does not renew. */
-  readonly renew?: boolean
-  /** Another process that stands behind the claim, as `instance.join` knows it; nobody renews it. */
-  readonly instance?: string
-}
-/**
- * A claim for this handle's own agent. The handle renews it, so `lease` is set. Exception: a handle opened with
- * `background: false` renews nothing, and its `lease` is null all the same.
- */
-export interface OwnClaimOptions extends ClaimOptions {
-  readonly agent?: never
-  readonly renew?: true
-  readonly instance?: never
-}
-/** The same options, restricted to this handle's own agent. */
-export type Own<Options> = Omit<Options, keyof OwnAgent> & OwnAgent
-type OwnAgent = Pick<OwnClaimOptions, 'agent' | 'renew' | 'instance'>
-/** How long a claim waits for work, and what ends the wait. */
-export interface WaitOptions {
-  /** Waits for up to so long until there is something; default 0: answers at once. */
-  readonly waitMs?: number
-  /** Ends the wait; the promise then rejects with its reason. One that has fired already claims nothing. */
-  readonly signal?: AbortSignal
-}
-/** How and when a new item is to run. */
-export interface AddOptions extends MutationOptions {
-  /** 0 (first) to 10 (last); default 5. */
-  readonly priority?: number
-  /** Name of the thing worked on; unique while the item is open. */
-  readonly key?: string
-  /** A second add under the same open key is refused. */
-  readonly dedupeKey?: string
-  /** Id or key of the item this one is stacked on. */
-  readonly parent?: string
-  /** Items that must succeed first: ids, or keys in this queue. */
-  readonly blockers?: readonly string[]
-  /** Not before this time, ms since 1970. */
-  readonly runAt?: number | Date
-  /** How long it waits before it can be claimed, in place of `runAt`. */
-  readonly delayMs?: number
-  /** Attempts in all, the first included: once this many have failed, it fails for good. Default is the queue's. */
-  readonly maxAttempts?: number
-  /** Data of the workflow itself. */
-  readonly data?: Record<string, unknown>
-}
-/** A change to be merged. */
-export interface SubmitOptions<Payload> extends Omit<AddOptions, 'key' | 'parent' | 'runAt'> {
-  /** Id or key of the item this one is stacked on. Null: none. */
-  readonly parent?: string | null
-  /** Not before this time, ms since 1970. Null: without delay. */
-  readonly runAt?: number | Date | null
-  /** Commit or change to be merged. */
-  readonly headSha: string
-  /** Issue it belongs to. */
-  readonly bead?: string | null
-  /** Any JSON value. */
-  readonly payload?: Payload
-}
-/** How a failure is handled. */
-export interface FailOptions extends TokenOptions {
-  /** Whether a retry may help; default that of the workflow. */
-  readonly retryable?: boolean
-  /** How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min). Default: that of the queue. */
-  readonly backoff?: BackoffOptions
-}
-/** Options of an operator's change to an item. */
-export interface OperatorOptions extends MutationOptions {
-  /** Why; kept in the audit. */
-  readonly reason?: string
-  /** Refuse unless the item is at this version. */
-  readonly expectedVersion?: number
-}
-/** Which items to list, and how many per page. */
-export interface ListOptions {
-  /** Only these states. */
-  readonly states?: readonly string[]
-  /** Only those in this phase. */
-  readonly phase?: 'ready' | 'suspect' | 'waiting' | 'held' | 'closed'
-  /** Only quarantined items. */
-  readonly quarantined?: boolean
-  /** How many at most, up to 1000. */
-  readonly limit?: number
-  /** `next` of the previous page. */
-  readonly after?: string
-}
-
-/** The outcome of a claim. `Held` is the type of its lease: null when nobody renews it. */
-export type Claim<Payload, Held extends Lease | null = Lease | null> =
-  | {
-      readonly outcome: 'claimed'
-      readonly item: QueueItem<Payload>
-      readonly lease: Held
-      readonly lock?: LockView
-    }
-  | Exclude<ClaimOutcome, { outcome: 'claimed' }>
-/** The outcome of claiming several items at once. */
-export type ManyClaims<Payload, Held extends Lease | null = Lease | null> =
-  | {
-      readonly outcome: 'claimed'
-      readonly items: { readonly item: QueueItem<Payload>; readonly lease: Held }[]
-    }
-  | Exclude<ClaimManyOutcome, { outcome: 'claimed' }>
-/** The outcome of acquiring a processing lock. */
-export type ProcessingLock<Held extends Lease | null = Lease | null> =
-  | { readonly outcome: 'acquired'; readonly lock: LockView; readonly lease: Held }
-  | Exclude<AcquireOutcome, { outcome: 'acquired' }>
+import {
+  assertWait,
+  type ClaimOptions,
+  type MutationOptions,
+  type OwnClaimOptions,
+  type TokenOptions,
+  type WaitOptions,
+} from './call-options.ts'
+import { historyOf } from './history.ts'
+import { parsed, payloadOf, storable } from './payload.ts'
+import type { Claim, ManyClaims, ProcessingLock, QueueItem, QueueStats } from './queue-answers.ts'
+import type {
+  AddOptions,
+  FailOptions,
+  ListOptions,
+  NewItem,
+  OperatorOptions,
+  QueueOptions,
+  ReclaimOptions,
+  SubmitOptions,
+} from './queue-options.ts'
 
 /** A claim without the round it belongs to. */
 interface ClaimRequest<Name extends ItemClaim> {
@@ -244,24 +108,26 @@ interface Named {
   readonly token: number | undefined
 }
 
-type Failure = Error | string | { message: string; code?: string | undefined; stack?: string | undefined }
-
-const eventPage = 1000
 /**
  * A claim repeated under its idempotency key turned out to have met an item that does not fit the schema. The caller
  * claims the next one.
  */
 const passedOver = Symbol()
 
-/** One queue of the store. A queue is created on first use; nothing is read or written before that. */
-export class Queue<Payload = unknown> {
+/**
+ * One queue of the store. A queue is created on first use; nothing is read or written before that. `add` takes an
+ * `Input`, which is stored as JSON and shown that way by `get`, `list` and `peek`. Claims and handlers get the `Output`
+ * that the queue's schema makes of it; without a schema both are the same.
+ */
+export class Queue<Input = unknown, Output = Input> {
+  /** The name of the queue. */
   readonly name: string
   readonly #session: Session
-  readonly #options: QueueOptions<Payload>
+  readonly #options: QueueOptions<Input, Output>
   readonly #hasSettings: boolean
   #defined: Promise<unknown> | null = null
 
-  constructor(session: Session, name: string, options: QueueOptions<Payload> = {}) {
+  constructor(session: Session, name: string, options: QueueOptions<Input, Output> = {}) {
     this.name = name
     this.#session = session
     this.#options = optionsOf('queue', options)
@@ -279,26 +145,14 @@ export class Queue<Payload = unknown> {
   }
 
   /** Adds an item and returns it with its position. DUPLICATE while its key or dedupe key belongs to an open item. */
-  async add(
-    payload: Payload,
-    options: AddOptions = {},
-  ): Promise<{ item: QueueItem<Payload> } & QueuePosition> {
+  async add(payload: Input, options: AddOptions = {}): Promise<{ item: QueueItem<Input> } & QueuePosition> {
     const asked = withWallTime(optionsOf('queue.add', options))
     // Awaited here so that the stack trace of a refusal includes the caller.
     return await this.#write('queue.add', { payload: await this.#storable(payload) }, asked)
   }
 
   /** Adds up to 1,000 plain items in one transaction, all or none. */
-  async addMany(
-    items: readonly {
-      payload: Payload
-      priority?: number
-      runAt?: number | Date
-      delayMs?: number
-      maxAttempts?: number
-    }[],
-    options: MutationOptions = {},
-  ): Promise<{ ids: string[] }> {
+  async addMany(items: readonly NewItem<Input>[], options: MutationOptions = {}): Promise<{ ids: string[] }> {
     // The operation's schema refuses anything but a list, in its own words.
     if (!Array.isArray(items)) return this.#write('queue.addMany', { items: items as never }, options)
     const checked = await Promise.all(
@@ -319,15 +173,15 @@ export class Queue<Payload = unknown> {
    */
   async submit(
     key: string,
-    options: SubmitOptions<Payload>,
-  ): Promise<{ outcome: 'new' | 'updated' | 'resubmitted'; item: QueueItem<Payload> } & QueuePosition> {
+    options: SubmitOptions<Input>,
+  ): Promise<{ outcome: 'new' | 'updated' | 'resubmitted'; item: QueueItem<Input> } & QueuePosition> {
     const asked = withWallTime(optionsOf('queue.submit', options))
     const payload = await this.#submitted(key, asked)
     return await this.#write('queue.submit', { key, payload }, asked)
   }
 
   /** A missing payload is stored as null, which has to fit the schema too. An open change keeps the payload it has. */
-  async #submitted(key: string, { payload }: Pick<SubmitOptions<Payload>, 'payload'>): Promise<unknown> {
+  async #submitted(key: string, { payload }: Pick<SubmitOptions<Input>, 'payload'>): Promise<unknown> {
     if (payload !== undefined) return this.#storable(payload)
     if (!this.#options.schema) return undefined
     await this.#storable(null).catch(async (error) => {
@@ -337,7 +191,7 @@ export class Queue<Payload = unknown> {
   }
 
   /** The item that would be claimed next, or null. Claims nothing. */
-  peek(): Promise<QueueItem<Payload> | null> {
+  peek(): Promise<QueueItem<Input> | null> {
     return this.#read('queue.peek', {}, {})
   }
 
@@ -345,10 +199,10 @@ export class Queue<Payload = unknown> {
    * Claims one item. For this handle's own agent, the lease is renewed until the item is finished or released. With
    * `waitMs`, waits while there is nothing to claim, the processing lock is held, or the queue is paused.
    */
-  next(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Payload, Lease>>
+  next(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Output, Lease>>
   /** The same with a manual lease: `lease` is null when nobody renews it. */
-  next(options: ClaimOptions & WaitOptions): Promise<Claim<Payload>>
-  next(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
+  next(options: ClaimOptions & WaitOptions): Promise<Claim<Output>>
+  next(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Output>> {
     return orReject(() => this.#claimWaiting('queue.next', 1, optionsOf('queue.next', options)))
   }
 
@@ -357,10 +211,10 @@ export class Queue<Payload = unknown> {
    * unfinished item. On a queue without `slots`, the lock keeps out only other callers of this method: `next()`,
    * `claimMany()` and workers ignore it.
    */
-  nextWithLock(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Payload, Lease>>
+  nextWithLock(options?: OwnClaimOptions & WaitOptions): Promise<Claim<Output, Lease>>
   /** The same with a manual lease: `lease` is null when nobody renews it. */
-  nextWithLock(options: ClaimOptions & WaitOptions): Promise<Claim<Payload>>
-  nextWithLock(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Payload>> {
+  nextWithLock(options: ClaimOptions & WaitOptions): Promise<Claim<Output>>
+  nextWithLock(options: ClaimOptions & WaitOptions = {}): Promise<Claim<Output>> {
     return orReject(() =>
       this.#claimWaiting('queue.nextWithLock', 2, optionsOf('queue.nextWithLock', options)),
     )
@@ -370,7 +224,7 @@ export class Queue<Payload = unknown> {
     operation: 'queue.next' | 'queue.nextWithLock',
     leases: number,
     { waitMs = 0, signal, ...options }: ClaimOptions & WaitOptions,
-  ): Promise<Claim<Payload>> {
+  ): Promise<Claim<Output>> {
     assertWait(operation, waitMs, options.idempotencyKey)
     assertSignal(operation, signal)
     signal?.throwIfAborted()
@@ -380,7 +234,7 @@ export class Queue<Payload = unknown> {
         this.#claim(operation, options, taken, { signal, patienceMs }),
       )
     if (waitMs === 0) return claim()
-    const isEnough = ({ outcome }: Claim<Payload>) => outcome === 'claimed'
+    const isEnough = ({ outcome }: Claim<Output>) => outcome === 'claimed'
     const giveBack = () => this.#giveBack(taken, options)
     const { agent } = options
     return waitForWork(this.#session, { queue: this.name, waitMs, signal, agent, claim, isEnough, giveBack })
@@ -400,7 +254,7 @@ export class Queue<Payload = unknown> {
     options: ClaimOptions,
     taken: LeaseRef[],
     { signal, patienceMs }: { signal: AbortSignal | undefined; patienceMs: number | undefined },
-  ): Promise<Claim<Payload>> {
+  ): Promise<Claim<Output>> {
     const givenBack = this.#session.whenGivenBack((lease) => this.#isClaimedBy(operation, lease), patienceMs)
     if (givenBack !== null) await givenBack
     const newLocks: LeaseRef[] = []
@@ -453,7 +307,7 @@ export class Queue<Payload = unknown> {
   /** Whether a claim could not be repeated because none of the items it had claimed fitted the schema. */
   async #isOfUnfit(error: unknown): Promise<boolean> {
     if (!this.#options.schema || !isHoldfastError(error) || error.code !== 'LEASE_LOST') return false
-    const { lost = [] } = error.facts as { lost?: readonly LeaseRef[] }
+    const { lost = [] } = error.facts
     const items = lost.filter(({ kind }) => kind === 'item')
     if (items.length === 0) return false
     for (const item of items) if (!(await this.#wasUnfit(item))) return false
@@ -477,7 +331,7 @@ export class Queue<Payload = unknown> {
       try {
         await this.releaseProcessingLock({ ...by, token })
       } catch (error) {
-        this.#session.ended('lock', this.#lockName, token, by)
+        this.#session.grants.ended('lock', this.#lockName, token, by)
         this.#session.logger.warn({ queue: this.name, error: String(error) }, 'worker.failed')
       }
     }
@@ -490,7 +344,7 @@ export class Queue<Payload = unknown> {
 
   #newIn({ item, lease, lock }: Extract<ClaimOutcome, { outcome: 'claimed' }>, options: ClaimOptions) {
     const refs: LeaseRef[] = []
-    const known = this.#session.tokenFor('item', item.id, given({ agent: options.agent }))
+    const known = this.#session.grants.tokenFor('item', item.id, given({ agent: options.agent }))
     if (lease.token !== known) refs.push({ kind: 'item', id: item.id, token: lease.token })
     if (lock && lock.lease.token !== this.#lockToken(options))
       refs.push({ kind: 'lock', id: lockRef(lock), token: lock.lease.token })
@@ -501,16 +355,16 @@ export class Queue<Payload = unknown> {
    * Claims up to `limit` items, each under its own lease. Repeated under its idempotency key, returns those that are
    * still held; LEASE_LOST when none is.
    */
-  claimMany(limit: number, options?: Omit<OwnClaimOptions, 'token'>): Promise<ManyClaims<Payload, Lease>>
+  claimMany(limit: number, options?: Omit<OwnClaimOptions, 'token'>): Promise<ManyClaims<Output, Lease>>
   /** The same with manual leases: `lease` is null when nobody renews it. */
-  claimMany(limit: number, options: Omit<ClaimOptions, 'token'>): Promise<ManyClaims<Payload>>
-  async claimMany(limit: number, options: Omit<ClaimOptions, 'token'> = {}): Promise<ManyClaims<Payload>> {
+  claimMany(limit: number, options: Omit<ClaimOptions, 'token'>): Promise<ManyClaims<Output>>
+  async claimMany(limit: number, options: Omit<ClaimOptions, 'token'> = {}): Promise<ManyClaims<Output>> {
     optionsOf('queue.claimMany', options)
     return this.#session.withRoom(limit, options, () => this.#claimMany(limit, options))
   }
 
   /** Claims the next items when none of the claimed ones fits the schema. */
-  async #claimMany(limit: number, options: ClaimOptions): Promise<ManyClaims<Payload>> {
+  async #claimMany(limit: number, options: ClaimOptions): Promise<ManyClaims<Output>> {
     const request = { operation: 'queue.claimMany', options, named: { limit } } as const
     for (let round = 0; ; round++) {
       const requestedAt = this.#session.environment.monotonic()
@@ -540,21 +394,21 @@ export class Queue<Payload = unknown> {
     options: CallOptions,
   ): Lease | null {
     const ref = { kind: 'item', id, token, leaseMs: leaseMs ?? 0, requestedAt } as const
-    return this.#session.granted(id, ref, options, { queue: this.name, key }) ?? null
+    return this.#session.granted(id, ref, options, { item: { queue: this.name, key } })
   }
 
   #grantedLock(lock: LockView, requestedAt: number, options: CallOptions): Lease | null {
     const { token, leaseMs } = lock.lease
     const ref = { kind: 'lock', id: lockRef(lock), token, leaseMs: leaseMs ?? 0, requestedAt } as const
-    return this.#session.granted(this.#lockName, ref, options) ?? null
+    return this.#session.granted(this.#lockName, ref, options)
   }
 
   /** Fails an item for good when its payload no longer fits the queue's schema, so that it never reaches a handler. */
   async #checkedItem(
     item: ItemView,
     options: CallOptions,
-  ): Promise<{ item: QueueItem<Payload> } | { error: unknown; hasFailed: boolean }> {
-    if (!this.#options.schema) return { item: item as QueueItem<Payload> }
+  ): Promise<{ item: QueueItem<Output> } | { error: unknown; hasFailed: boolean }> {
+    if (!this.#options.schema) return { item: item as QueueItem<Output> }
     try {
       return { item: { ...item, payload: await this.#parsed(item.payload) } }
     } catch (error) {
@@ -575,14 +429,17 @@ export class Queue<Payload = unknown> {
     } catch (refusal) {
       // A request without an answer is retried, so its lease must be kept until then.
       const isAsked = this.#session.endings.countOf({ kind: 'item', id, token }) > 0
-      if (!isAsked) this.#session.ended('item', id, token, options)
+      if (!isAsked) this.#session.grants.ended('item', id, token, options)
       this.#session.logger.warn({ queue: this.name, error: String(refusal) }, 'worker.failed')
       return false
     }
   }
 
   /** Renews a lease by hand, for its full length from now. LEASE_LOST once somebody else has the item. */
-  renew(ref: string, options: TokenOptions & { leaseMs?: number } = {}): Promise<QueueItem<Payload>> {
+  renew(
+    ref: string,
+    options: TokenOptions & { leaseMs?: number | undefined } = {},
+  ): Promise<QueueItem<Input>> {
     return this.#guarded('queue.renew', ref, {}, options)
   }
 
@@ -590,8 +447,8 @@ export class Queue<Payload = unknown> {
   progress(
     ref: string,
     progress: unknown,
-    options: TokenOptions & { data?: Record<string, unknown> } = {},
-  ): Promise<QueueItem<Payload>> {
+    options: TokenOptions & { data?: Record<string, unknown> | undefined } = {},
+  ): Promise<QueueItem<Input>> {
     return this.#guarded('queue.progress', ref, { progress }, options)
   }
 
@@ -599,29 +456,32 @@ export class Queue<Payload = unknown> {
   move(
     ref: string,
     to: string,
-    options: TokenOptions & { data?: Record<string, unknown>; expectedVersion?: number } = {},
-  ): Promise<QueueItem<Payload>> {
+    options: TokenOptions & {
+      data?: Record<string, unknown> | undefined
+      expectedVersion?: number | undefined
+    } = {},
+  ): Promise<QueueItem<Input>> {
     return this.#guarded('queue.move', ref, { to }, options)
   }
 
   /** Completes an item. LEASE_LOST when it is no longer yours. Repeating it is harmless. */
   complete(
     ref: string,
-    options: TokenOptions & { result?: unknown; expectedVersion?: number } = {},
-  ): Promise<QueueItem<Payload>> {
+    options: TokenOptions & { result?: unknown; expectedVersion?: number | undefined } = {},
+  ): Promise<QueueItem<Input>> {
     return this.#complete('queue.complete', ref, {}, options)
   }
 
   /**
-   * Reports a handled failure. The item is retried, with growing waits, while attempts are left; then it fails for
+   * Reports a handled failure: whatever was thrown, or a text. The item is retried, with growing waits, while attempts are left; then it fails for
    * good.
    */
-  fail(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
+  fail(ref: string, error: unknown, options: FailOptions = {}): Promise<QueueItem<Input>> {
     return this.#finish('queue.fail', ref, { error: reported(error) }, options)
   }
 
   /** Gives an item back unfinished. False, with nothing changed, when it was no longer yours. */
-  async release(ref: string, options: TokenOptions & { reason?: string } = {}): Promise<boolean> {
+  async release(ref: string, options: TokenOptions & { reason?: string | undefined } = {}): Promise<boolean> {
     optionsOf('queue.release', options)
     const { sent, id, token } = this.#granted(ref, options) ?? (await this.#found(ref, options))
     const request = this.#request('queue.release', { ref: sent, token }, options)
@@ -629,12 +489,12 @@ export class Queue<Payload = unknown> {
   }
 
   /** An item by id or key; null when there is none. */
-  get(ref: string): Promise<QueueItem<Payload> | null> {
+  get(ref: string): Promise<QueueItem<Input> | null> {
     return this.#read('queue.get', { ref }, {})
   }
 
   /** Items in claim order, one page at a time. Pass `next` as `after` to get the next page. */
-  list(options: ListOptions = {}): Promise<{ items: QueueItem<Payload>[]; next: string | null }> {
+  list(options: ListOptions = {}): Promise<{ items: QueueItem<Input>[]; next: string | null }> {
     return this.#read('queue.list', {}, options)
   }
 
@@ -653,22 +513,22 @@ export class Queue<Payload = unknown> {
   }
 
   /** Retries a failed item. DUPLICATE when another open item has taken its key or dedupe key. */
-  retry(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
+  retry(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Input>> {
     return this.#write('queue.retry', { ref }, options)
   }
 
   /** Cancels an item. A holder loses it, together with the processing lock it was claimed under. */
-  cancel(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
+  cancel(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Input>> {
     return this.#write('queue.cancel', { ref }, options)
   }
 
   /** Changes the priority of an item. Lower numbers come first. */
-  setPriority(ref: string, priority: number, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
+  setPriority(ref: string, priority: number, options: OperatorOptions = {}): Promise<QueueItem<Input>> {
     return this.#write('queue.setPriority', { ref, priority }, options)
   }
 
   /** Releases an item from quarantine and resets its crash count. */
-  releaseFromQuarantine(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Payload>> {
+  releaseFromQuarantine(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Input>> {
     return this.#write('queue.releaseFromQuarantine', { ref }, options)
   }
 
@@ -676,7 +536,7 @@ export class Queue<Payload = unknown> {
    * Removes an item; its events stay. False when there is none. Refused while other items wait for it. HELD while
    * somebody holds it, unless forced.
    */
-  remove(ref: string, options: OperatorOptions & { force?: boolean } = {}): Promise<boolean> {
+  remove(ref: string, options: OperatorOptions & { force?: boolean | undefined } = {}): Promise<boolean> {
     return this.#write('queue.remove', { ref }, options)
   }
 
@@ -685,7 +545,7 @@ export class Queue<Payload = unknown> {
    * clock and the lease clock disagree, the one that yields the smaller age counts, so a date that has just jumped
    * ahead removes nothing.
    */
-  async cleanup(options: Omit<InputOf<'queue.cleanup'>, 'queue'> & MutationOptions): Promise<number> {
+  async cleanup(options: Omit<AskedOf<'queue.cleanup'>, 'queue'> & MutationOptions): Promise<number> {
     const pieces = await askInPieces('queue.cleanup', options, (asked) =>
       this.#write('queue.cleanup', {}, asked),
     )
@@ -693,7 +553,7 @@ export class Queue<Payload = unknown> {
   }
 
   /** Stops new claims; held items carry on. False when the queue was already paused. */
-  async pause(options: MutationOptions & { reason?: string } = {}): Promise<boolean> {
+  async pause(options: MutationOptions & { reason?: string | undefined } = {}): Promise<boolean> {
     return (await this.#write('queue.pause', {}, options)).changed
   }
 
@@ -706,15 +566,21 @@ export class Queue<Payload = unknown> {
    * Acquires the processing lock of the queue, or says who holds it. A lock you already hold is renewed; a lapsed one
    * is taken over.
    */
-  acquireProcessingLock(options?: OwnClaimOptions & { reason?: string }): Promise<ProcessingLock<Lease>>
+  acquireProcessingLock(
+    options?: OwnClaimOptions & { reason?: string | undefined },
+  ): Promise<ProcessingLock<Lease>>
   /** The same with a manual lease: `lease` is null when nobody renews it. */
-  acquireProcessingLock(options: ClaimOptions & { reason?: string }): Promise<ProcessingLock>
-  async acquireProcessingLock(options: ClaimOptions & { reason?: string } = {}): Promise<ProcessingLock> {
+  acquireProcessingLock(options: ClaimOptions & { reason?: string | undefined }): Promise<ProcessingLock>
+  async acquireProcessingLock(
+    options: ClaimOptions & { reason?: string | undefined } = {},
+  ): Promise<ProcessingLock> {
     optionsOf('queue.acquireProcessingLock', options)
     return this.#session.withRoom(1, options, () => this.#acquireProcessingLock(options))
   }
 
-  async #acquireProcessingLock(options: ClaimOptions & { reason?: string }): Promise<ProcessingLock> {
+  async #acquireProcessingLock(
+    options: ClaimOptions & { reason?: string | undefined },
+  ): Promise<ProcessingLock> {
     const givenBack = this.#session.whenGivenBack(({ id }) => lockNameOf(id) === this.#lockName)
     if (givenBack !== null) await givenBack
     const requestedAt = this.#session.environment.monotonic()
@@ -758,23 +624,21 @@ export class Queue<Payload = unknown> {
   }
 
   /** Renews the lock and the item claimed with it, both for their full length from now. */
-  renewLock(options: TokenOptions & { leaseMs?: number } = {}): Promise<LockView> {
+  renewLock(options: TokenOptions & { leaseMs?: number | undefined } = {}): Promise<LockView> {
     return this.#guardedLock('queue.renewLock', options)
   }
 
   /**
-   * For operators: reclaims items that are held and gave no sign of life for `thresholdMs`, up to 1,000 per call, and
+   * For operators: reclaims items that are held and gave no sign of life for `thresholdMs` (default 300 s), up to 1,000 per call, and
    * lapsed processing locks. Returns the number of items. `force` also takes them from live processes that renew; it
    * needs a `reason`.
    */
-  async reclaimStale(
-    options: { thresholdMs: number; force?: boolean; reason?: string; dryRun?: boolean } & MutationOptions,
-  ): Promise<number> {
+  async reclaimStale(options: ReclaimOptions = {}): Promise<number> {
     return (await this.#write('queue.reclaimStale', {}, options)).entriesReclaimed
   }
 
   /** Gives back everything in this queue whose lease has lapsed. Also runs by itself, before claims and on a timer. */
-  detectAndRecoverStale(options: { dryRun?: boolean } = {}): Promise<RecoveryReport> {
+  detectAndRecoverStale(options: { dryRun?: boolean | undefined } = {}): Promise<RecoveryReport> {
     return orReject(() =>
       this.#session.recover({
         ...knownOptionsOf('queue.detectAndRecoverStale', options, ['dryRun']),
@@ -795,7 +659,7 @@ export class Queue<Payload = unknown> {
   updateRebaseMetadata(
     ref: string,
     options: TokenOptions & { headSha: string; testedAgainstSha: string },
-  ): Promise<QueueItem<Payload>> {
+  ): Promise<QueueItem<Input>> {
     return this.#guarded('queue.updateRebaseMetadata', ref, {}, options)
   }
 
@@ -805,7 +669,7 @@ export class Queue<Payload = unknown> {
   }
 
   /** Sends a change back to rebasing because the target has moved to `mainSha`. */
-  returnToRebasing(ref: string, mainSha: string, options: TokenOptions = {}): Promise<QueueItem<Payload>> {
+  returnToRebasing(ref: string, mainSha: string, options: TokenOptions = {}): Promise<QueueItem<Input>> {
     return this.#guarded('queue.returnToRebasing', ref, { mainSha }, options)
   }
 
@@ -815,35 +679,31 @@ export class Queue<Payload = unknown> {
    */
   beginMerge(
     ref: string,
-    options: TokenOptions & { mainSha?: string; journal?: Record<string, unknown> } = {},
-  ): Promise<QueueItem<Payload>> {
+    options: TokenOptions & {
+      mainSha?: string | undefined
+      journal?: Record<string, unknown> | undefined
+    } = {},
+  ): Promise<QueueItem<Input>> {
     return this.#guarded('queue.beginMerge', ref, {}, options)
   }
 
   /** Records that a change has landed as `mergedSha`, and frees the changes stacked on it. Repeating it is harmless. */
-  completeMerge(ref: string, mergedSha: string, options: TokenOptions = {}): Promise<QueueItem<Payload>> {
+  completeMerge(ref: string, mergedSha: string, options: TokenOptions = {}): Promise<QueueItem<Input>> {
     return this.#complete('queue.completeMerge', ref, { mergedSha }, options)
   }
 
   /** Reports a failed merge. The change fails for good unless you mark the failure as retryable. */
-  failMerge(ref: string, error: Failure, options: FailOptions = {}): Promise<QueueItem<Payload>> {
+  failMerge(ref: string, error: unknown, options: FailOptions = {}): Promise<QueueItem<Input>> {
     return this.#finish('queue.failMerge', ref, { error: reported(error) }, options)
   }
 
   /** Events of one item, oldest first. With `limit`, only the newest ones. */
-  async events(ref: string, options: { limit?: number } = {}): Promise<EventView[]> {
+  async events(ref: string, options: { limit?: number | undefined } = {}): Promise<EventView[]> {
     knownOptionsOf('queue.events', options, ['limit'])
     const id = (await this.get(ref))?.id ?? ref
-    const list = (page: InputOf<'events.list'>) =>
-      this.#session.call('events.list', { subject: 'item', id, ...page })
-    if (options.limit !== undefined) return (await list({ ...options, newest: true })).events
-    const all: EventView[] = []
-    for (let since: number | null = 0; since !== null; ) {
-      const page: EventPage = await list({ since, limit: eventPage })
-      all.push(...page.events)
-      since = page.next
-    }
-    return all
+    if (options.limit === undefined) return historyOf(this.#session, 'item', id)
+    const page = await this.#session.call('events.list', { subject: 'item', id, newest: true, ...options })
+    return page.events
   }
 
   get #lockName(): string {
@@ -851,7 +711,7 @@ export class Queue<Payload = unknown> {
   }
 
   #lockToken(options: CallOptions & { token?: number | undefined }): number | undefined {
-    return this.#session.tokenFor('lock', this.#lockName, options)
+    return this.#session.grants.tokenFor('lock', this.#lockName, options)
   }
 
   async #guardedLock<Name extends 'queue.extendLock' | 'queue.renewLock'>(
@@ -862,7 +722,7 @@ export class Queue<Payload = unknown> {
     try {
       return await this.#ask(this.#request(operation, { token }, options))
     } catch (error) {
-      this.#session.refused(error, 'lock', this.#lockName, token, options)
+      this.#session.grants.refused(error, 'lock', this.#lockName, token, options)
       throw error
     }
   }
@@ -873,15 +733,15 @@ export class Queue<Payload = unknown> {
     ref: string,
     named: Named,
     options: OptionsHere<Name, keyof Named | 'ref'>,
-  ): Promise<QueueItem<Payload>> {
+  ): Promise<QueueItem<Input>> {
     const by = optionsOf(operation, options) as TokenOptions
     const { sent, id, token } = this.#granted(ref, by) ?? (await this.#found(ref, by))
     try {
       const item: ItemView = await this.#ask(this.#request(operation, { ...named, ref: sent, token }, by))
-      if (item.phase !== 'held') this.#session.ended('item', item.id, token, by, item)
-      return item as QueueItem<Payload>
+      if (item.phase !== 'held') this.#session.grants.ended('item', item.id, token, by, item)
+      return item as QueueItem<Input>
     } catch (error) {
-      this.#session.refused(error, 'item', id, token, by)
+      this.#session.grants.refused(error, 'item', id, token, by)
       throw error
     }
   }
@@ -892,7 +752,7 @@ export class Queue<Payload = unknown> {
     ref: string,
     named: Named,
     options: OptionsHere<Name, keyof Named | 'ref'>,
-  ): Promise<QueueItem<Payload>> {
+  ): Promise<QueueItem<Input>> {
     const by = optionsOf(operation, options) as TokenOptions
     const subject = this.#granted(ref, by) ?? (await this.#found(ref, by))
     return await this.#end(operation, subject, named, by)
@@ -904,12 +764,12 @@ export class Queue<Payload = unknown> {
     ref: string,
     named: Named,
     options: OptionsHere<Name, keyof Named | 'ref'>,
-  ): Promise<QueueItem<Payload>> {
+  ): Promise<QueueItem<Input>> {
     const by = optionsOf(operation, options) as TokenOptions
     const subject = this.#granted(ref, by) ?? (await this.#found(ref, by))
-    const token = subject.token ?? this.#session.completedUnder(subject.id, by)
+    const token = subject.token ?? this.#session.grants.completedUnder(subject.id, by)
     const item = await this.#end(operation, { ...subject, token }, named, by)
-    if (token !== undefined && by.token === undefined) this.#session.noteCompleted(item.id, token, by)
+    if (token !== undefined && by.token === undefined) this.#session.grants.noteCompleted(item.id, token, by)
     return item
   }
 
@@ -919,10 +779,10 @@ export class Queue<Payload = unknown> {
     { sent, id, token }: Named,
     named: object,
     by: TokenOptions,
-  ): Promise<QueueItem<Payload>> {
+  ): Promise<QueueItem<Input>> {
     const request = this.#request(operation, { ...named, ref: sent, token }, by)
     const item = await this.#session.endGrant(request, { kind: 'item', name: id, token }, leftBy)
-    return item as QueueItem<Payload>
+    return item as QueueItem<Input>
   }
 
   /**
@@ -931,23 +791,24 @@ export class Queue<Payload = unknown> {
    * request when it is repeated after the grant was forgotten.
    */
   #granted(ref: string, options: TokenOptions): Named | null {
-    const token = this.#session.tokenFor('item', ref, options)
-    if (token !== undefined) return { sent: ref, id: this.#session.grantedId(this.name, ref, token), token }
-    const kept = this.#session.keptUnder(this.name, ref, options)
+    const token = this.#session.grants.tokenFor('item', ref, options)
+    if (token !== undefined)
+      return { sent: ref, id: this.#session.grants.idOf(this.name, ref, token, options), token }
+    const kept = this.#session.grants.keptUnder(this.name, ref, options)
     return kept && { sent: kept.id, id: kept.id, token: kept.token }
   }
 
   /** Grants are remembered by id, so a key is looked up first. */
   async #found(ref: string, options: TokenOptions): Promise<Named> {
     const id = (await this.get(ref))?.id ?? ref
-    return { sent: id, id, token: this.#session.tokenFor('item', id, options) }
+    return { sent: id, id, token: this.#session.grants.tokenFor('item', id, options) }
   }
 
   async #storable(payload: unknown): Promise<unknown> {
     return (await storable(this.#options.schema, payload, payloadOf(this.name))).input
   }
 
-  #parsed(stored: unknown): Promise<Payload> {
+  #parsed(stored: unknown): Promise<Output> {
     return parsed(this.#options.schema, stored, payloadOf(this.name))
   }
 
@@ -961,9 +822,9 @@ export class Queue<Payload = unknown> {
     operation: Name,
     named: Named,
     options: OptionsHere<Name, keyof Named>,
-  ): Promise<Typed<ResultOf<Name>, Payload>> {
+  ): Promise<Typed<ResultOf<Name>, Input>> {
     return orReject(() => this.#ask(this.#request(operation, named, options))) as Promise<
-      Typed<ResultOf<Name>, Payload>
+      Typed<ResultOf<Name>, Input>
     >
   }
 
@@ -994,10 +855,10 @@ export class Queue<Payload = unknown> {
     operation: Name,
     named: Named,
     options: OptionsHere<Name, keyof Named>,
-  ): Promise<Typed<ResultOf<Name>, Payload>> {
+  ): Promise<Typed<ResultOf<Name>, Input>> {
     return orReject(() => {
       const { input } = this.#request(operation, named, options)
-      return this.#session.call(operation, input) as Promise<Typed<ResultOf<Name>, Payload>>
+      return this.#session.call(operation, input) as Promise<Typed<ResultOf<Name>, Input>>
     })
   }
 }
@@ -1006,28 +867,21 @@ function leftBy({ phase }: Pick<ItemView, 'phase'>): LeaseLeft {
   return phase === 'held' ? 'held' : 'ended'
 }
 
-/** The number of items in each state. */
-export type QueueStats = ResultOf<'queue.stats'>
-
-function withWallTime<Options extends { runAt?: number | Date | null }>(options: Options) {
-  const { runAt, ...rest } = options
-  return { ...rest, runAt: runAt instanceof Date ? runAt.getTime() : runAt }
+function withWallTime<Options extends { readonly runAt?: number | Date | null | undefined }>(
+  options: Options,
+) {
+  const { runAt } = options
+  const asked = runAt instanceof Date ? { ...options, runAt: runAt.getTime() } : options
+  return asked as Options & { readonly runAt?: number | null | undefined }
 }
 
 /**
- * Turns a failure into storable text. Text thrown by a program is cut to fit; text that the caller wrote itself is
- * refused when it is too long.
+ * Storable text of whatever a program threw, cut to fit. Text that the caller wrote is refused when it is too long, and
+ * so is undefined: the argument was forgotten.
  */
-function reported(error: Failure): { message: string; code?: string | undefined } {
-  if (typeof error === 'string') return { message: fitText(error, error.length) }
-  // An object written by hand is refused by the operation, in its words. Programs throw errors of every kind.
-  try {
-    if (!(error instanceof Error) && typeof (Object(error) as { message?: unknown }).message !== 'string')
-      return error
-  } catch {
-    // It cannot be read, and is reported as such.
-  }
-  return failureOf(error)
+function reported(error: unknown): Failure {
+  if (error === undefined) return error as never
+  return typeof error === 'string' ? { message: fitText(error, error.length) } : failureOf(error)
 }
 
 /** Fails early: otherwise the mistake would show only with the first payload. */
@@ -1036,22 +890,5 @@ function assertSchema(schema: unknown): void {
   throw new InvalidError({
     what: 'queue: schema: is not a Standard Schema',
     next: 'give one made with zod, valibot, arktype or the like',
-  })
-}
-
-const maxWaitMs = 24 * 60 * 60 * 1000
-
-/** A wait is a whole number of ms, up to 24 h, and makes many requests, so it cannot have an idempotency key. */
-export function assertWait(what: string, waitMs: number, idempotencyKey: string | undefined): void {
-  if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > maxWaitMs) {
-    throw new InvalidError({
-      what: `${what}: waitMs: ${shown(waitMs)} is not a time to wait`,
-      next: `give whole milliseconds from 0 to ${maxWaitMs} (24 h)`,
-    })
-  }
-  if (waitMs === 0 || idempotencyKey === undefined) return
-  throw new InvalidError({
-    what: `${what}: a wait makes many requests, and an idempotency key covers only one`,
-    next: 'leave out waitMs or the key',
   })
 }

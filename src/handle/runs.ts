@@ -3,38 +3,39 @@
 import type { StopAnswer } from '../operations/run/read.ts'
 import type { RecordedProgress } from '../operations/run/record.ts'
 import type { ProgressView } from '../operations/run/view.ts'
-import type { InputOf, ResultOf } from '../operations/table.ts'
+import type { AskedOf, OperationName, ResultOf } from '../operations/table.ts'
 import { askInPieces, optionsOf, orReject } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
-import type { LockGrants } from './lock-grants.ts'
-import type { TokenOptions } from './queue.ts'
+import type { TokenOptions } from './call-options.ts'
 
 /** The lock a run is under, and its size. */
 export interface StartOptions extends TokenOptions {
   /** Name of the lock. The one held for this run; default `global`. */
-  readonly lock?: string
+  readonly lock?: string | undefined
   /** How many items there are. */
-  readonly total?: number
+  readonly total?: number | undefined
 }
 
 /** What to add to the progress of a run. */
 export interface RecordOptions extends TokenOptions {
   /** How many more are done. */
-  readonly done?: number
+  readonly done?: number | undefined
   /** How many more failed. */
-  readonly failed?: number
+  readonly failed?: number | undefined
   /** How many more were skipped. */
-  readonly skipped?: number
+  readonly skipped?: number | undefined
   /** How many items there are. */
-  readonly total?: number
+  readonly total?: number | undefined
   /** Where to continue; any JSON. */
   readonly cursor?: unknown
   /** Outcomes of single items. Each key counts once, by its latest outcome. */
-  readonly outcomes?: readonly {
-    readonly key: string
-    readonly outcome: 'done' | 'failed' | 'skipped'
-    readonly error?: string
-  }[]
+  readonly outcomes?:
+    | readonly {
+        readonly key: string
+        readonly outcome: 'done' | 'failed' | 'skipped'
+        readonly error?: string | undefined
+      }[]
+    | undefined
 }
 
 export const defaultLock = 'global'
@@ -42,11 +43,9 @@ export const defaultLock = 'global'
 /** Progress of runs. Only the holder of a run's lock can raise its counts. */
 export class Runs {
   readonly #session: Session
-  readonly #grants: LockGrants
 
-  constructor(session: Session, grants: LockGrants) {
+  constructor(session: Session) {
     this.#session = session
-    this.#grants = grants
   }
 
   /**
@@ -55,7 +54,7 @@ export class Runs {
    */
   start(
     run: string,
-    options: StartOptions & { cursor?: unknown; completion?: 'processed' | 'successful' } = {},
+    options: StartOptions & { cursor?: unknown; completion?: 'processed' | 'successful' | undefined } = {},
   ): Promise<ProgressView> {
     return this.#underLock('runs.start', run, options)
   }
@@ -72,28 +71,31 @@ export class Runs {
   ): Promise<ProgressView> {
     return orReject(() => {
       const { lock = defaultLock } = optionsOf(operation, options)
-      const token = this.#grants.tokenFor(lock, options)
+      const token = this.#session.grants.tokenFor('lock', lock, options)
       return this.#session.ask(operation, { run, lock, token }, options)
     })
   }
 
   /** Adds to the counts. LEASE_LOST once the caller no longer holds the lock. A paused run stays paused. */
   async record(run: string, options: RecordOptions): Promise<RecordedProgress> {
-    return this.#session.ask('runs.record', { run }, await this.#withToken(run, options))
+    return this.#session.ask('runs.record', { run }, await this.#withToken('runs.record', run, options))
   }
 
   /** Pauses a run before its next item. Anybody may. With a token, only if the run is under that grant. */
-  pause(run: string, options: TokenOptions & { reason?: string } = {}): Promise<ProgressView> {
+  pause(run: string, options: TokenOptions & { reason?: string | undefined } = {}): Promise<ProgressView> {
     return this.#session.ask('runs.pause', { run }, options)
   }
 
   /** Gives up a run, with a reason. It can be resumed. */
   async fail(run: string, options: TokenOptions & { reason: string }): Promise<ProgressView> {
-    return this.#session.ask('runs.fail', { run }, await this.#withToken(run, options))
+    return this.#session.ask('runs.fail', { run }, await this.#withToken('runs.fail', run, options))
   }
 
   /** Reopens a completed run because more items have arrived. It is paused, with the new total if you know it. */
-  reopen(run: string, options: Omit<TokenOptions, 'token'> & { total?: number } = {}): Promise<ProgressView> {
+  reopen(
+    run: string,
+    options: Omit<TokenOptions, 'token'> & { total?: number | undefined } = {},
+  ): Promise<ProgressView> {
     return this.#session.ask('runs.reopen', { run }, options)
   }
 
@@ -103,14 +105,14 @@ export class Runs {
   }
 
   /** Runs by name, one page at a time, optionally of one status. */
-  list(options: InputOf<'runs.list'> = {}): Promise<ResultOf<'runs.list'>> {
+  list(options: AskedOf<'runs.list'> = {}): Promise<ResultOf<'runs.list'>> {
     return this.#session.ask('runs.list', {}, options)
   }
 
   /** The outcome of each item of a run, by key. */
   outcomes(
     run: string,
-    options: Omit<InputOf<'runs.outcomes'>, 'run'> = {},
+    options: Omit<AskedOf<'runs.outcomes'>, 'run'> = {},
   ): Promise<ResultOf<'runs.outcomes'>> {
     return this.#session.ask('runs.outcomes', { run }, options)
   }
@@ -126,7 +128,11 @@ export class Runs {
    */
   async shouldStop(run: string, options: TokenOptions = {}): Promise<StopAnswer & { error?: unknown }> {
     try {
-      return await this.#session.ask('runs.shouldStop', { run }, await this.#withToken(run, options))
+      return await this.#session.ask(
+        'runs.shouldStop',
+        { run },
+        await this.#withToken('runs.shouldStop', run, options),
+      )
     } catch (error) {
       return { stop: true, reason: 'nobody can tell whether its lock still holds', error }
     }
@@ -141,10 +147,11 @@ export class Runs {
   }
 
   /** Fills in the token of this handle's grant of the run's lock, unless the caller passes one. */
-  async #withToken<Options extends TokenOptions>(run: string, given: Options) {
-    const options = optionsOf('progress', given)
+  async #withToken<Options extends TokenOptions>(operation: OperationName, run: string, given: Options) {
+    const options = optionsOf(operation, given)
     if (options.token !== undefined) return options
     const lock = (await this.get(run))?.lock
-    return { ...options, token: lock === undefined ? undefined : this.#grants.tokenFor(lock, options) }
+    const token = lock === undefined ? undefined : this.#session.grants.tokenFor('lock', lock, options)
+    return { ...options, token }
   }
 }

@@ -1,56 +1,58 @@
 /** `hf.state(key)`: the operations on one versioned document as methods. */
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import * as z from 'zod'
 import { pause } from '../environment.ts'
-import { type HoldfastError, isHoldfastError, VersionMismatchError } from '../errors.ts'
+import { isVersionMismatchError, VersionMismatchError } from '../errors.ts'
 import { parseInput } from '../operations/operation.ts'
 import type { StateHistory } from '../operations/state/history.ts'
 import type { SavedView, StatePage, StateView } from '../operations/state/state.ts'
-import type { InputOf } from '../operations/table.ts'
+import type { AskedOf } from '../operations/table.ts'
 import { optionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
 import { UpdateOrder } from '../runtime/waiting/update-order.ts'
-import { documentAt, type PayloadSchema, parsed, storable } from './payload.ts'
+import { documentAt, parsed, type Storable, storable } from './payload.ts'
 
 /** A document as it was read. */
 export interface StateEntry<Value> extends Omit<StateView, 'value'> {
+  /** What the schema makes of the stored value. */
   readonly value: Value
 }
 
 /** How values of a document are checked. */
-export interface StateOptions<Value> {
+export interface StateOptions<Input = unknown, Output = Input> {
   /**
    * Any Standard Schema (zod, valibot, arktype, …). What is saved is the value as JSON has it, once the schema accepts
    * it in that form; what the schema makes of it is given on every read.
    */
-  readonly schema?: PayloadSchema<Value>
+  readonly schema?: StandardSchemaV1<Input, Output> | undefined
 }
 
 /** Conditions of a change, and who makes it. */
 export interface StateSetOptions {
   /** Refuse unless it is at this version; 0 = new. The refusal is VERSION_MISMATCH. */
-  readonly expectedVersion?: number
+  readonly expectedVersion?: number | undefined
   /** Who acts; default is this handle's own agent. */
-  readonly agent?: string
-  /** Asked again under the same key within 24 h (`retention.answersMs`), a change is answered and not made twice. */
-  readonly idempotencyKey?: string
+  readonly agent?: string | undefined
+  /** Makes the request safe to retry: a repeated key returns the first result, for 24 h (`retention.answersMs`). */
+  readonly idempotencyKey?: string | undefined
 }
 
 /** How often an update is attempted, who makes it, and what stops it. */
 export interface StateUpdateOptions {
   /** Attempts in all, the first included: once this many have failed, VERSION_MISMATCH; default 5. An attempt reads, changes and saves. */
-  readonly maxAttempts?: number
-  /** Nothing is saved once it has fired. */
-  readonly signal?: AbortSignal
+  readonly maxAttempts?: number | undefined
+  /** Once it has fired, nothing is saved. */
+  readonly signal?: AbortSignal | undefined
   /** Who acts; default is this handle's own agent. */
-  readonly agent?: string
+  readonly agent?: string | undefined
 }
 
 /** Where a watch starts, and what ends it. */
 export interface StateWatchOptions {
-  /** The version you know (0 = there was none): begins with the first one that differs. */
-  readonly since?: number
+  /** The version you know (0 = none). The watch begins with the first one that differs. */
+  readonly since?: number | undefined
   /** Ends the iteration. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 /** The outcome of an update. `version` and `value` are those the document has now. */
@@ -91,13 +93,17 @@ const watchPollMs = 500
 /** How often it polls while notifications are known to arrive. */
 const watchHeardMs = 5000
 
-/** One versioned document. */
-export class State<Value = unknown> {
+/**
+ * One versioned document. It is saved as an `Input`, and every read gives the `Output` that the schema makes of it;
+ * without a schema both are the same.
+ */
+export class State<Input = unknown, Output = Input> {
+  /** The key of the document. */
   readonly key: string
   readonly #session: Session
-  readonly #schema: PayloadSchema<Value> | undefined
+  readonly #schema: StandardSchemaV1<Input, Output> | undefined
 
-  constructor(session: Session, key: string, options: StateOptions<Value> = {}) {
+  constructor(session: Session, key: string, options: StateOptions<Input, Output> = {}) {
     parseInput(stateOptions, optionsOf('state', options))
     this.key = key
     this.#session = session
@@ -105,23 +111,23 @@ export class State<Value = unknown> {
   }
 
   /** The document with its version; null when there is none. INVALID when it does not fit the schema. */
-  async get(): Promise<StateEntry<Value> | null> {
+  async get(): Promise<StateEntry<Output> | null> {
     const entry = await this.#session.call('state.get', { key: this.key })
     return entry && { ...entry, value: await this.#parsed(entry.value) }
   }
 
   /** Saves a value and raises the version by one. Without `expectedVersion`, it overwrites whatever is there. */
-  async set(value: Value, options: StateSetOptions = {}): Promise<SavedView> {
+  async set(value: Input, options: StateSetOptions = {}): Promise<SavedView> {
     const { input } = await storable(this.#schema, value, documentAt(this.key))
-    return this.#save('state.set', options, { value: input })
+    return this.#save('state.set', options, { key: this.key, value: input })
   }
 
   async #save(
     operation: 'state.set' | 'state.save',
     options: StateSetOptions,
-    input: { readonly value: unknown; readonly update?: string },
+    input: { readonly key: string; readonly value: unknown; readonly update?: string },
   ): Promise<SavedView> {
-    const saved = await this.#session.ask(operation, { ...input, key: this.key }, options)
+    const saved = await this.#session.ask(operation, input, options)
     this.#session.logger.debug?.({ key: this.key, version: saved.version }, 'state.saved')
     return saved
   }
@@ -133,9 +139,9 @@ export class State<Value = unknown> {
    * document stays as it is.
    */
   async update(
-    change: (value: Value | null, version: number) => Value | undefined | Promise<Value | undefined>,
+    change: (value: Output | null, version: number) => Input | undefined | Promise<Input | undefined>,
     options: StateUpdateOptions = {},
-  ): Promise<StateUpdate<Value>> {
+  ): Promise<StateUpdate<Output>> {
     const asked = optionsOf('state.update', options)
     parseInput(updateOptions, { ...asked, change })
     const { maxAttempts = defaultMaxAttempts, signal, ...by } = asked
@@ -152,11 +158,12 @@ export class State<Value = unknown> {
         signal?.throwIfAborted()
         try {
           const expected = { ...by, expectedVersion: version }
-          const saved = await this.#save('state.save', expected, { value: input, update: order.id })
+          const saving = { key: this.key, value: input, update: order.id }
+          const saved = await this.#save('state.save', expected, saving)
           order.saved()
           return { outcome: 'saved', value: output, version: saved.version, attempts }
         } catch (error) {
-          if (!isHoldfastError(error) || error.code !== 'VERSION_MISMATCH') throw error
+          if (!isVersionMismatchError(error)) throw error
           this.#conflicted(error, { attempt: attempts, maxAttempts })
           await order.lost()
         }
@@ -168,14 +175,14 @@ export class State<Value = unknown> {
 
   /** Logs the conflict, and throws after the last attempt. */
   #conflicted(
-    error: HoldfastError,
+    error: VersionMismatchError,
     { attempt, maxAttempts }: { attempt: number; maxAttempts: number },
   ): void {
     const { logger } = this.#session
     logger.info?.({ key: this.key, attempt }, 'state.conflict')
     if (attempt < maxAttempts) return
     logger.warn({ key: this.key, attempts: attempt }, 'state.gave_up')
-    const { expected, current } = error.facts as { expected: number; current: number }
+    const { expected, current } = error.facts
     throw new VersionMismatchError(
       { subject: `state ${this.key}`, expected, current, attempts: attempt },
       `others saved it during each of ${attempt} attempts and nothing of this update was saved: try again later, allow more attempts, or take a lock around it`,
@@ -190,7 +197,7 @@ export class State<Value = unknown> {
   }
 
   /** Former values, newest first, as far back as events are kept. They are not checked by the schema. */
-  history(options: Omit<InputOf<'state.history'>, 'key'> = {}): Promise<StateHistory> {
+  history(options: Omit<AskedOf<'state.history'>, 'key'> = {}): Promise<StateHistory> {
     return this.#session.ask('state.history', { key: this.key }, options)
   }
 
@@ -198,7 +205,7 @@ export class State<Value = unknown> {
    * Yields the current document (null when there is none), then the document after each change. You always get the
    * latest value; values that were quickly replaced may be skipped (`history` has them all). Versions only grow.
    */
-  watch(options: StateWatchOptions = {}): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
+  watch(options: StateWatchOptions = {}): AsyncGenerator<StateEntry<Output> | null, void, undefined> {
     parseInput(watchOptions, options)
     return this.#watch(options)
   }
@@ -206,7 +213,7 @@ export class State<Value = unknown> {
   async *#watch({
     since,
     signal,
-  }: StateWatchOptions): AsyncGenerator<StateEntry<Value> | null, void, undefined> {
+  }: StateWatchOptions): AsyncGenerator<StateEntry<Output> | null, void, undefined> {
     const { engine, environment } = this.#session
     let seen = since
     while (!signal?.aborted && !this.#session.isClosed) {
@@ -237,24 +244,29 @@ export class State<Value = unknown> {
     return this.#session.call('state.version', { key: this.key })
   }
 
-  #parsed(stored: unknown): Promise<Value> {
+  #parsed(stored: unknown): Promise<Output> {
     return parsed(this.#schema, stored, documentAt(this.key))
   }
 }
 
-type StateListOptions = InputOf<'state.list'>
+/** Which keys to list, and how many per page. */
+export type StateListOptions = AskedOf<'state.list'>
 
 /** `hf.state`: one document by its key, or a list of keys. */
 export interface States {
   /** The document under a key. Reads nothing yet. */
-  <Value = unknown>(key: string, options?: StateOptions<Value>): State<Value>
+  <Input extends Storable<Input> = unknown, Output = Input>(
+    key: string,
+    options?: StateOptions<Input, Output>,
+  ): State<Input, Output>
   /** Keys that begin with a prefix, in order, one page at a time, without their values. */
   list(options?: StateListOptions): Promise<StatePage>
 }
 
 export function statesOf(session: Session): States {
   return Object.assign(
-    <Value>(key: string, options?: StateOptions<Value>) => new State<Value>(session, key, options),
+    <Input, Output>(key: string, options?: StateOptions<Input, Output>) =>
+      new State<Input, Output>(session, key, options),
     { list: (options: StateListOptions = {}) => session.ask('state.list', {}, options) },
   )
 }

@@ -7,7 +7,7 @@ import { pause } from '../environment.ts'
 import { isVersionMismatchError } from '../errors.ts'
 import type { LockStatus, StaleLocks } from '../operations/lease/watch.ts'
 import { parseInput } from '../operations/operation.ts'
-import type { InputOf, ResultOf } from '../operations/table.ts'
+import type { AskedOf, ResultOf } from '../operations/table.ts'
 import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from '../operations/task/claim.ts'
 import type { LockCleanup } from '../operations/task/cleanup.ts'
 import type { TaskHints } from '../operations/task/hint.ts'
@@ -28,65 +28,65 @@ import {
   type Own,
   type TokenOptions,
   type WaitOptions,
-} from './queue.ts'
+} from './call-options.ts'
 
 /** A task as callers see it. */
 export type Task = TaskView
 
 /** The contents of a task. */
-interface TaskFields {
+export interface TaskFields {
   /** What is to be done. */
-  readonly body?: string
+  readonly body?: string | undefined
   /** Labels to filter by. */
-  readonly labels?: readonly string[]
+  readonly labels?: readonly string[] | undefined
   /** Files and folders it touches. */
-  readonly paths?: readonly string[]
+  readonly paths?: readonly string[] | undefined
   /** Owner of the task, regardless of who works on it. */
-  readonly owner?: string | null
+  readonly owner?: string | null | undefined
   /** The machine it belongs on. */
-  readonly host?: string | null
+  readonly host?: string | null | undefined
   /** 0 (first) to 10 (last); default 5. */
-  readonly priority?: number
+  readonly priority?: number | undefined
   /** Any JSON of your own. */
   readonly metadata?: unknown
   /** Tasks that must be done first. */
-  readonly dependsOn?: readonly string[]
+  readonly dependsOn?: readonly string[] | undefined
 }
 /** A new task. `key` is your own name for it, unique while the task is open. */
 export interface AddTaskOptions extends TaskFields, MutationOptions {
   /** Your own name for it, such as T-12; unique while it is open. */
-  readonly key?: string
+  readonly key?: string | undefined
 }
 /** What to change; fields you leave out stay as they are. */
 export interface TaskChanges extends TaskFields {
   /** A one-line title. */
-  readonly title?: string
+  readonly title?: string | undefined
   /** A state that is not held; In Progress is reached by a claim. */
-  readonly status?: Exclude<TaskStatus, 'In Progress'>
+  readonly status?: Exclude<TaskStatus, 'In Progress'> | undefined
   /** Progress of the work; only its holder can set it. */
   readonly progress?: unknown
   /** Kept with the task, even when its holder is lost. */
-  readonly note?: string
+  readonly note?: string | undefined
 }
 /** A change, and the conditions under which it is made. */
 export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
   /** Refuse unless the item is at this version. */
-  readonly expectedVersion?: number
-  /** Even while another agent holds it; needs a reason. */
-  readonly force?: boolean
+  readonly expectedVersion?: number | undefined
+  /** Do it even if another agent holds it; needs a reason. */
+  readonly force?: boolean | undefined
   /** Why; kept in the audit. */
-  readonly reason?: string
+  readonly reason?: string | undefined
 }
 /** How a task is removed, and why. */
 export interface RemoveTaskOptions extends MutationOptions {
   /** Why; kept in the audit. */
   readonly reason: string
-  /** Even while it is held; the holder loses it. */
-  readonly force?: boolean
+  /** Do it even if somebody holds it; the holder loses it. */
+  readonly force?: boolean | undefined
   /** What to do with tasks that depend on it: release them. */
-  readonly dependents?: 'release'
+  readonly dependents?: 'release' | undefined
   /** Refuse unless the item is at this version. */
-  readonly expectedVersion?: number
+  readonly expectedVersion?: number | undefined
 }
 /**
  * Which tasks are meant: those with all of these labels, this owner and this host (null = none), and at least this
@@ -94,26 +94,26 @@ export interface RemoveTaskOptions extends MutationOptions {
  */
 export interface TaskFilter {
   /** Only tasks with all of these labels. */
-  readonly labels?: readonly string[]
+  readonly labels?: readonly string[] | undefined
   /** Owner; null = none. */
-  readonly owner?: string | null
+  readonly owner?: string | null | undefined
   /** Only tasks that you own or that nobody owns. */
-  readonly mine?: boolean
+  readonly mine?: boolean | undefined
   /** The machine they belong on; null = none. */
-  readonly host?: string | null
+  readonly host?: string | null | undefined
   /** At least this urgent: lower numbers come first. */
-  readonly maxPriority?: number
+  readonly maxPriority?: number | undefined
 }
 /** Which tasks to list, and how many per page. */
 export interface ListTasksOptions extends TaskFilter {
   /** Only these. */
-  readonly status?: TaskStatus | readonly TaskStatus[]
+  readonly status?: TaskStatus | readonly TaskStatus[] | undefined
   /** Held by this agent. */
-  readonly assignee?: string
+  readonly assignee?: string | undefined
   /** How many at most, up to 1000. */
-  readonly limit?: number
+  readonly limit?: number | undefined
   /** `next` of the previous page. */
-  readonly after?: string
+  readonly after?: string | undefined
 }
 /**
  * How a task is claimed. `fromReview` also takes it back out of review, `force` also takes it from the agent it is
@@ -121,18 +121,18 @@ export interface ListTasksOptions extends TaskFilter {
  */
 export interface ClaimTaskOptions extends ClaimOptions {
   /** Also take it back out of review. */
-  readonly fromReview?: boolean
+  readonly fromReview?: boolean | undefined
   /** Take it even if it is offered to another agent. For operators. */
-  readonly force?: boolean
+  readonly force?: boolean | undefined
 }
 /** Which task to claim, and how many this agent and this host may hold. */
 export interface ClaimNextOptions extends TaskFilter, Omit<ClaimOptions, 'token'> {
   /** Include tasks that belong on other machines. */
-  readonly anyHost?: boolean
+  readonly anyHost?: boolean | undefined
   /** Most tasks this agent may hold. */
-  readonly maxPerAgent?: number
+  readonly maxPerAgent?: number | undefined
   /** Most tasks that may be held on this host, by its processes or by hand. */
-  readonly maxPerHost?: number
+  readonly maxPerHost?: number | undefined
 }
 
 type Held<Outcome, Kept> = Outcome extends { outcome: 'claimed' }
@@ -213,7 +213,7 @@ export class Tasks {
   async updateWithRetry(
     ref: string,
     change: (task: Task) => TaskChanges | null | Promise<TaskChanges | null>,
-    options: TokenOptions & { readonly maxAttempts?: number } = {},
+    options: TokenOptions & { readonly maxAttempts?: number | undefined } = {},
   ): Promise<Task> {
     const { maxAttempts = updateAttempts, ...rest } = optionsOf('tasks.updateWithRetry', options)
     parseInput(retryOptions, { change, maxAttempts })
@@ -316,7 +316,7 @@ export class Tasks {
   }
 
   /** Renews a lease by hand, for its full length from now. LEASE_LOST once somebody else has the task. */
-  renewLease(ref: string, options: TokenOptions & { leaseMs?: number } = {}): Promise<Task> {
+  renewLease(ref: string, options: TokenOptions & { leaseMs?: number | undefined } = {}): Promise<Task> {
     return this.#guarded('tasks.renewLease', ref, options)
   }
 
@@ -355,7 +355,10 @@ export class Tasks {
   /** Gives a task back. False when nobody held it any more; HELD, naming the holder, when somebody else does. */
   async releaseTask(
     ref: string,
-    options: TokenOptions & { status?: 'Todo' | 'Review' | 'Done'; note?: string } = {},
+    options: TokenOptions & {
+      status?: 'Todo' | 'Review' | 'Done' | undefined
+      note?: string | undefined
+    } = {},
   ): Promise<boolean> {
     return await this.#end('tasks.releaseTask', ref, options, leftByRelease)
   }
@@ -363,7 +366,7 @@ export class Tasks {
   /** Sends a task to review and gives up its lease. */
   reviewTask(
     ref: string,
-    options: TokenOptions & { note?: string; expectedVersion?: number } = {},
+    options: TokenOptions & { note?: string | undefined; expectedVersion?: number | undefined } = {},
   ): Promise<Task> {
     return this.#end('tasks.reviewTask', ref, options, leftBy)
   }
@@ -371,7 +374,11 @@ export class Tasks {
   /** Completes a task that you hold or that is in review. Repeating it is harmless. */
   completeTask(
     ref: string,
-    options: TokenOptions & { result?: unknown; note?: string; expectedVersion?: number } = {},
+    options: TokenOptions & {
+      result?: unknown
+      note?: string | undefined
+      expectedVersion?: number | undefined
+    } = {},
   ): Promise<Task> {
     return this.#end('tasks.completeTask', ref, options, leftBy)
   }
@@ -380,10 +387,10 @@ export class Tasks {
    * Gives back every task the agent holds, with a note, and returns their ids. With `to`, they are offered to that
    * agent: nobody else may claim them for `offerMs` (default 10 min), then everybody may.
    */
-  async handoff(options: MutationOptions & InputOf<'tasks.handoff'> = {}): Promise<{ taskIds: string[] }> {
+  async handoff(options: MutationOptions & AskedOf<'tasks.handoff'> = {}): Promise<{ taskIds: string[] }> {
     const pieces = await askInPieces('tasks.handoff', options, async (asked) => {
       const piece = await this.#session.ask('tasks.handoff', {}, asked)
-      for (const { id, token } of piece.tasks) this.#session.ended('item', id, token, options)
+      for (const { id, token } of piece.tasks) this.#session.grants.ended('item', id, token, options)
       return piece
     })
     return { taskIds: pieces.flatMap(({ tasks }) => tasks.map(({ id }) => id)) }
@@ -410,7 +417,7 @@ export class Tasks {
    * touched.
    */
   async cleanupExpiredLocksWithReport(
-    options: InputOf<'tasks.cleanupExpiredLocks'> = {},
+    options: AskedOf<'tasks.cleanupExpiredLocks'> = {},
   ): Promise<LockCleanup> {
     return this.#cleanup('tasks.cleanupExpiredLocks', options, (asked) =>
       this.#session.ask('tasks.cleanupExpiredLocks', {}, asked),
@@ -421,7 +428,7 @@ export class Tasks {
    * Frees the tasks of holders that are proven dead, and tasks whose lock has expired and whose holder is not known to
    * be alive.
    */
-  async cleanupDeadAgentLocks(options: { dryRun?: boolean } = {}): Promise<LockCleanup> {
+  async cleanupDeadAgentLocks(options: { dryRun?: boolean | undefined } = {}): Promise<LockCleanup> {
     const judged = await judgeHolders(this.#session)
     const alive = judged.filter(({ liveness }) => liveness === 'alive').map(({ instance }) => instance)
     const facts = { alive, deaths: deathsAmong(judged) }
@@ -469,7 +476,7 @@ export class Tasks {
 
   #granted({ id, key, token, lease }: Task, requestedAt: number, options: CallOptions): Lease | null {
     const ref = { kind: 'item', id, token, leaseMs: lease?.leaseMs ?? 0, requestedAt } as const
-    return this.#session.granted(id, ref, options, { queue: taskQueue, key }) ?? null
+    return this.#session.granted(id, ref, options, { item: { queue: taskQueue, key } })
   }
 
   async #required(ref: string): Promise<Task> {
@@ -492,10 +499,10 @@ export class Tasks {
     try {
       const request = requestOf<Name, object>(operation, { ref: sent, token }, options as never)
       const task: Task = await this.#session.call(operation, request.input, request.options)
-      if (task.lease === null) this.#session.ended('item', task.id, token, by)
+      if (task.lease === null) this.#session.grants.ended('item', task.id, token, by)
       return task
     } catch (error) {
-      this.#session.refused(error, 'item', id, token, by)
+      this.#session.grants.refused(error, 'item', id, token, by)
       throw error
     }
   }
@@ -517,13 +524,14 @@ export class Tasks {
     ref: string,
     options: TokenOptions,
   ): Promise<{ sent: string; id: string; token: number | undefined }> {
-    const token = this.#session.tokenFor('item', ref, options)
+    const token = this.#session.grants.tokenFor('item', ref, options)
     // Named as the caller did, so it stays the same request when it is repeated after the grant was forgotten.
-    if (token !== undefined) return { sent: ref, id: this.#session.grantedId(taskQueue, ref, token), token }
-    const kept = this.#session.keptUnder(taskQueue, ref, options)
+    if (token !== undefined)
+      return { sent: ref, id: this.#session.grants.idOf(taskQueue, ref, token, options), token }
+    const kept = this.#session.grants.keptUnder(taskQueue, ref, options)
     if (kept) return { sent: kept.id, id: kept.id, token: kept.token }
     const id = (await this.getTask(ref))?.id ?? ref
-    return { sent: id, id, token: this.#session.tokenFor('item', id, options) }
+    return { sent: id, id, token: this.#session.grants.tokenFor('item', id, options) }
   }
 }
 

@@ -1,10 +1,12 @@
 /** Who owns a file or folder and who else may change it, by its owner and mode. Says nothing on Windows. */
 import { lstatSync, type Stats, statSync } from 'node:fs'
+import { isOwnGroup } from './own-group.ts'
 
 type Access = Pick<Stats, 'mode' | 'uid' | 'gid'>
 
 const setGroup = 0o2000
 const groupAll = 0o070
+const groupWrite = 0o020
 const othersWrite = 0o002
 
 /**
@@ -22,9 +24,9 @@ export function fileModeIn(folder: string): number {
   return found && isShared(found) ? 0o660 : 0o600
 }
 
-/** Whether somebody else may write to it. Our own group, which carries the user's name, does not count. */
+/** Whether somebody else may write to it. A group that is this user's alone does not count. */
 export function isOpenToOthers({ mode, gid }: Access): boolean {
-  return (mode & othersWrite) !== 0 || ((mode & 0o020) !== 0 && gid !== process.getgid?.())
+  return (mode & othersWrite) !== 0 || ((mode & groupWrite) !== 0 && !isOwnGroup(gid))
 }
 
 export function isOwn({ uid }: Pick<Stats, 'uid'>): boolean {

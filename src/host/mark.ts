@@ -5,7 +5,16 @@
  * has their own folder, and processes of other users are judged by their leases alone.
  */
 import { createHash } from 'node:crypto'
-import { closeSync, constants, futimesSync, lstatSync, opendirSync, openSync, rmSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  futimesSync,
+  lstatSync,
+  opendirSync,
+  openSync,
+  rmSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import { maxLeaseMs } from '../domain/lease.ts'
@@ -22,6 +31,8 @@ const sweptEveryMs = 3_600_000
 const maxSwept = 10_000
 /** Marks, and the records of probers (see prober-file.ts). */
 const isSweptName = /^(\d+|prober)-[0-9a-f]{16}(-own)?$/
+/** The socket of a prober, which is as old as its process, and the record beside it, which a live one keeps fresh. */
+const socketName = /^(prober-[0-9a-f]{16})-[0-9a-f]{12}$/
 
 /** `folders`: where this user's marks may be, best first. */
 export class Marks {
@@ -132,7 +143,9 @@ function sweep(folder: string): void {
     try {
       for (let looked = 0, entry = names.readSync(); entry && looked < maxSwept; entry = names.readSync()) {
         looked++
-        if (entry.isFile() && isSweptName.test(entry.name)) removeIfOld(join(folder, entry.name))
+        const record = entry.isSocket() ? socketName.exec(entry.name)?.[1] : undefined
+        const isLeft = record !== undefined && !existsSync(join(folder, record))
+        if (isLeft || (entry.isFile() && isSweptName.test(entry.name))) removeIfOld(join(folder, entry.name))
       }
     } finally {
       names.closeSync()

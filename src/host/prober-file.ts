@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import type { ProberRecord } from '../domain/prober.ts'
 import type { ProberSeat } from '../environment.ts'
+import { ProberSocket } from './prober-socket.ts'
 import { WatchedProcess } from './process.ts'
 import { makeFolder } from './runtime-folder.ts'
 
@@ -20,6 +21,7 @@ export class ProberFile implements ProberSeat {
   readonly #folders: () => readonly string[]
   readonly #name: string
   #path: string | null = null
+  readonly #socket = new ProberSocket()
   #watched: { pid: number; startTime: string | null; process: WatchedProcess } | null = null
 
   /** `store`: tells it apart from every other store on this machine. */
@@ -47,18 +49,26 @@ export class ProberFile implements ProberSeat {
     return written === recordBytes
   }
 
+  serve(id: string, former: ProberRecord | null): void {
+    if (this.#path === null) return
+    // A prober that was killed has left its socket behind.
+    if (former !== null && former.id !== id) remove(socketOf(this.#path, former.id))
+    this.#socket.serve(socketOf(this.#path, id))
+  }
+
+  watch({ id }: ProberRecord, gone: () => void): boolean {
+    return this.#path !== null && this.#socket.watch(socketOf(this.#path, id), gone)
+  }
+
   /** Another process may be taking over at this moment: then it writes the record again at its next look. */
   leave(id: string): void {
-    try {
-      if (this.read()?.id === id && this.#path !== null) rmSync(this.#path, { force: true })
-    } catch {
-      // Then the others wait until the record is too old.
-    }
+    this.#socket.close()
+    if (this.read()?.id === id && this.#path !== null) remove(this.#path)
   }
 
   isAble({ pid, startTime }: ProberRecord): boolean {
     if (this.#watched?.pid !== pid || this.#watched.startTime !== startTime) {
-      this.close()
+      this.#watched?.process.close()
       this.#watched = { pid, startTime, process: new WatchedProcess(pid, startTime) }
     }
     const { liveness, isStopped } = this.#watched.process.judge()
@@ -66,6 +76,7 @@ export class ProberFile implements ProberSeat {
   }
 
   close(): void {
+    this.#socket.close()
     this.#watched?.process.close()
     this.#watched = null
   }
@@ -91,6 +102,19 @@ export class ProberFile implements ProberSeat {
   #findPath(): string | null {
     const folder = this.#folders().find(makeFolder)
     return folder === undefined ? null : join(folder, this.#name)
+  }
+}
+
+/** Each prober has its own: one that steps back removes its socket, and not that of the next. */
+function socketOf(path: string, id: string): string {
+  return `${path}-${createHash('sha1').update(id).digest('hex').slice(0, 12)}`
+}
+
+function remove(path: string): void {
+  try {
+    rmSync(path, { force: true })
+  } catch {
+    // Others ignore a record that is too old, and a socket that nobody serves.
   }
 }
 

@@ -5,7 +5,7 @@
  */
 
 import * as z from 'zod'
-import type { Json } from '../domain/item.ts'
+import type { Json } from '../domain/json.ts'
 import { taskQueue } from '../domain/task.ts'
 import type { Holdfast } from '../handle/holdfast.ts'
 import { check } from '../issue.ts'

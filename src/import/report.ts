@@ -2,27 +2,34 @@
 import { counted } from '../domain/count.ts'
 import { InvalidError } from '../errors.ts'
 
+/** The tools that data can be imported from. */
 export type ImportSource = 'pending-acks' | 'zjj' | 'exarp-go' | 'evaluation-locks' | 'beads'
 
 /** How an import runs. */
 export interface ImportOptions {
-  /** Look at everything, say what would be done, and change nothing. */
+  /** Report what would be done, and change nothing. */
   readonly dryRun?: boolean | undefined
-  /** Leave out rows that cannot be taken over instead of refusing the whole file. */
+  /** Skip rows that cannot be imported instead of refusing the whole file. */
   readonly skipBad?: boolean | undefined
+  /** Called as the import goes on. */
   readonly onProgress?: ((progress: ImportProgress) => void) | undefined
 }
 
 /** How far an import is. */
 export interface ImportProgress {
+  /** Everything is looked at before anything is imported. */
   readonly phase: 'looking' | 'importing'
+  /** Rows so far. */
   readonly done: number
+  /** Rows in all. */
   readonly total: number
 }
 
 /** What an import did. Things are called by the names their old program gave them. */
 export interface ImportReport {
+  /** The program it came from. */
   readonly from: ImportSource
+  /** Whether it only looked. */
   readonly dryRun: boolean
   /** Imported now (or what would be). */
   readonly imported: readonly string[]
@@ -42,6 +49,7 @@ export interface ImportReport {
 export interface BadRow {
   /** Where it is: `line 7`, `merge_queue row 12`. */
   readonly row: string
+  /** What is wrong with it. */
   readonly why: string
 }
 

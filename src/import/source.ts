@@ -1,7 +1,7 @@
 /** Reads what another program wrote, without changing it: text, times, and refusals of what is not as expected. */
 
 import { closeSync, openSync, readSync } from 'node:fs'
-import type { Json } from '../domain/item.ts'
+import type { Json } from '../domain/json.ts'
 import { JsonFault, maxDepth } from '../domain/json.ts'
 import { depthOfJson, parseJsonText } from '../domain/json-text.ts'
 import { decodeText } from '../domain/text.ts'

@@ -1,5 +1,5 @@
 /** Converts a task of another program to a task here. What has no counterpart is kept as metadata. */
-import type { Json } from '../domain/item.ts'
+import type { Json } from '../domain/json.ts'
 import { isName } from '../domain/name.ts'
 import { type Note, storeWords } from '../domain/task.ts'
 import { cutText } from '../domain/text.ts'

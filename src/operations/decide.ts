@@ -10,22 +10,14 @@ import type { Lock } from '../domain/lock.ts'
 import { assertName, isName, maxNameLength } from '../domain/name.ts'
 import type { Outage } from '../domain/outage.ts'
 import { isText, shown } from '../domain/text.ts'
-import type {
-  Answer,
-  Ask,
-  Caller,
-  Change,
-  Command,
-  Context,
-  Decision,
-  Grant,
-  Loaded,
-  Needs,
-} from '../engines/engine.ts'
 import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
+import type { Answer, Grant } from '../port/answer.ts'
+import type { Caller, Command, Context } from '../port/command.ts'
+import type { Ask, Change, Decision } from '../port/decision.ts'
+import type { Claims } from '../port/healing.ts'
+import type { Loaded, Needs } from '../port/selector.ts'
 import { leaseNeeds, lostLeases } from './lease/lease.ts'
 import { type AnyOperation, parseInput } from './operation.ts'
-import { maxReclaimed } from './recovery/recovery.ts'
 import { operations } from './table.ts'
 
 /** A command whose input has been checked. */
@@ -44,7 +36,8 @@ export function prepare(command: Command): Prepared {
       next: 'check the name, or the version of the other side',
     })
   }
-  if (command.checked) return { command, operation, input: command.input, ...command.checked }
+  const { checked } = command
+  if (checked) return { command, operation, input: command.input, requestHash: checked.requestHash }
   if (!isName(command.caller.agent)) assertName('agent', command.caller.agent)
   const { instance } = command.caller
   if (instance !== null && !isInstance(instance)) throw unusableInstance()
@@ -65,7 +58,17 @@ export function prepare(command: Command): Prepared {
 /** The same command with its input checked, as plain data: it can go to another thread and is not checked again. */
 export function checkCommand(command: Command): Command {
   const { input, requestHash } = prepare(command)
-  return { ...command, input, checked: { requestHash } }
+  // Written out: a field added to a spread costs a hidden class per object.
+  return {
+    operation: command.operation,
+    input,
+    namespace: command.namespace,
+    caller: command.caller,
+    idempotencyKey: command.idempotencyKey,
+    patienceMs: command.patienceMs,
+    checked: { requestHash },
+    entropy: command.entropy,
+  }
 }
 
 function asJson(input: unknown, operation: AnyOperation): unknown {
@@ -90,18 +93,17 @@ function isInstance(instance: unknown): boolean {
 function unusableInstance(): InvalidError {
   return new InvalidError({
     what: 'the instance is not an id',
-    next: 'give the id that instance.join answered, or leave it out',
+    next: 'give the id that instance.join returned, or leave it out',
   })
 }
 
-/** The queues that these commands claim from, each once. */
-export function claimedQueues(batch: readonly { readonly prepared: Prepared }[]): string[] {
-  const queues = new Set<string>()
-  for (const { prepared } of batch) {
-    const queue = prepared.operation.claims?.(prepared.input)
-    if (queue !== undefined) queues.add(queue)
-  }
-  return [...queues].slice(0, maxReclaimed)
+/** The claims among these commands, of which there is at least one: who makes the first, and from which queues. */
+export function claimsIn(batch: readonly { readonly prepared: Prepared }[]): Claims {
+  const claims = batch.map(({ prepared }) => prepared).filter(({ operation }) => operation.claims)
+  const [first] = claims as [Prepared]
+  const { namespace, caller } = first.command
+  const queues = new Set(claims.map(({ operation, input }) => operation.claims?.(input) as string))
+  return { namespace, caller, queues: [...queues] }
 }
 
 const maxIdempotencyKey = 255
@@ -229,7 +231,7 @@ function* repeat(
   const { agent } = prepared.command.caller
   if (earlier.agent !== null && earlier.agent !== agent) {
     throw new HoldfastError('IDEMPOTENCY_MISMATCH', {
-      what: `idempotency key "${earlier.key}" was used by ${earlier.agent}, whom the answer (${earlier.operation}) is for alone`,
+      what: `idempotency key "${earlier.key}" was used by ${earlier.agent} (${earlier.operation}), and its answer is for that agent only`,
       next: `use a new key, or ask as ${earlier.agent}`,
       facts: { key: earlier.key, operation: earlier.operation, agent: earlier.agent },
     })

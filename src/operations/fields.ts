@@ -1,7 +1,7 @@
 /** Input fields that several operations share, each with its bounds. */
 import * as z from 'zod'
 import { maxBackoffMs } from '../domain/backoff.ts'
-import type { Json } from '../domain/item.ts'
+import type { Json } from '../domain/json.ts'
 import { JsonFault, jsonCopy, jsonText, maxDepth, maxPayloadBytes } from '../domain/json.ts'
 import { maxLeaseMs } from '../domain/lease.ts'
 import { isName, maxNameLength } from '../domain/name.ts'
@@ -65,6 +65,10 @@ export const backoff = lazily(() =>
     .describe('How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min).'),
 )
 export const reason = text(2000).optional().describe('Why; kept in the audit.')
+/** For operations that say `needsReason`. */
+export const operatorReason = lazily(() =>
+  text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.'),
+)
 export const expectedVersion = z
   .int()
   .positive()

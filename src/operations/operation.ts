@@ -4,10 +4,13 @@
  * synchronous.
  */
 import type * as z from 'zod'
-import type { Ask, Caller, Context, Decision, Grant, Loaded, Needs } from '../engines/engine.ts'
 import { InvalidError } from '../errors.ts'
 import { check, type Issue } from '../issue.ts'
 import { lazily } from '../lazily.ts'
+import type { Grant } from '../port/answer.ts'
+import type { Caller, Context } from '../port/command.ts'
+import type { Ask, Decision } from '../port/decision.ts'
+import type { Loaded, Needs } from '../port/selector.ts'
 
 export interface Operation<
   Name extends string = string,
@@ -40,6 +43,8 @@ export interface Operation<
   readonly class?: 'client' | 'internal'
   /** Input that only the runtime may fill in: a caller that could state it could forge a proof of death. */
   readonly facts?: readonly Fact[]
+  /** It overrides somebody else's holding or wish: whoever does that says why, and the audit keeps it. */
+  readonly needsReason?: true
   /** It may add work to a queue: a worker waiting there claims in the same transaction. */
   readonly addsWork?: true
   /** It keeps leases alive, so nothing else goes before it. */
@@ -146,7 +151,7 @@ export function parseInput(
     Partial<Pick<AnyOperation, 'effect' | 'grants' | 'answersAgent' | 'waits'>>,
   input: unknown,
 ): unknown {
-  const checked = check(operation.input, input, [...callNamesOf(operation)])
+  const checked = check(operation.input, input, callNamesOf(operation))
   if (checked.isSound) return checked.value
   const [first] = checked.issues
   throw new InvalidError({

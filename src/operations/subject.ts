@@ -1,9 +1,12 @@
 /** Finds the things an operation is about, or refuses with an error that says what to do. */
 import { maxWalked } from '../domain/dependency.ts'
-import { type Item, withoutClosedBlockers } from '../domain/item.ts'
+import type { Item } from '../domain/item.ts'
+import { withoutClosedBlockers } from '../domain/item-waiting.ts'
 import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
-import type { Caller, Change, DefinedQueue } from '../engines/engine.ts'
 import { HoldfastError, LeaseLostError, NotFoundError, VersionMismatchError } from '../errors.ts'
+import type { Caller } from '../port/command.ts'
+import type { Change } from '../port/decision.ts'
+import type { DefinedQueue } from '../port/queue.ts'
 
 export function knownWorkflow(defined: DefinedQueue): Workflow | null {
   return defined.definition ?? builtInWorkflow(defined.queue.workflow) ?? null

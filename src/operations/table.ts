@@ -1,6 +1,6 @@
 /** The table of operations: everything Holdfast can do, by name. The interfaces are built from it. */
 import type * as z from 'zod'
-import type { Command } from '../engines/engine.ts'
+import type { Command } from '../port/command.ts'
 import * as agent from './agent/agent.ts'
 import * as instance from './agent/instance.ts'
 import * as instanceEnd from './agent/instance-end.ts'

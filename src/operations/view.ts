@@ -164,6 +164,7 @@ export const lockView = lazily(() =>
     lease: leaseView(),
   }),
 )
+/** A held lock. */
 export type LockView = OutputOf<typeof lockView>
 
 export function viewLock(lock: Lock, now: number): LockView {

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { operations } from '../../src/operations/table.ts'
 import { type Hostile, hostileInputs, type Samples, soundInput } from '../support/hostile-input.ts'
 import { claimed } from '../support/outcomes.ts'
+import { isQuick } from '../support/quick.ts'
 import { forEachEngine, type Opened, type Store } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
@@ -17,7 +18,7 @@ forEachEngine((engine) => {
     return forReads
   }
 
-  test.each([...operations.keys()])(
+  test.each([...operations.values()].filter(isTried).map(({ name }) => name))(
     '%s refuses bad input in words, changes nothing, and a read answers what its schema declares [X4] [S5c-27]',
     async (name) => {
       const { input, effect } = operations.get(name) ?? expect.fail('it is in the table')
@@ -65,6 +66,11 @@ forEachEngine((engine) => {
     })
   })
 })
+
+/** In a quick run only reads: all share one store, and each takes what the rules let through to the engine. */
+function isTried({ effect }: { readonly effect: string }): boolean {
+  return !isQuick || effect === 'read'
+}
 
 /** Whatever else an answer has, nobody who reads the schema knows of it. */
 async function expectDeclared(hf: Holdfast, name: string, sound: unknown): Promise<void> {
@@ -131,7 +137,7 @@ async function outcomeOf(call: () => Promise<unknown>, meant?: string): Promise<
     if (!isHoldfastError(error)) return `thrown as it was: ${error}`.slice(0, 200)
     if (error.what === '' || error.next === '') return `${error.code} without words`
     // What only the runtime can state is refused before anything else is looked at.
-    if (error.facts.fact !== undefined) return error.code
+    if (error.code === 'INVALID' && error.facts.fact !== undefined) return error.code
     if (meant !== undefined && !error.next.includes(`"${meant}"`)) return `no help: ${error.next}`
     return error.code === 'INTERNAL' ? `INTERNAL: ${error.message}`.slice(0, 200) : error.code
   }

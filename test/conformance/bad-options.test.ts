@@ -50,6 +50,14 @@ forEachEngine((engine) => {
     expect(await hf.runs.get('run')).toBeNull()
   })
 
+  test.each(['record', 'fail', 'pause'] as const)('refused options of runs.%s name it', async (method) => {
+    const { hf } = await engine.open({ agent: 'ada' })
+
+    const { message } = await refusal(() => hf.runs[method]('run', new Map() as never))
+
+    expect(message).toMatch(new RegExp(`^runs\\.${method}: `))
+  })
+
   test.each([0, -1, 1.5, Number.NaN, '5'])('updateWithRetry does not try %s times', async (maxAttempts) => {
     const { hf } = await engine.open({ agent: 'ada' })
     await hf.tasks.addTask('print', { key: 'T-1' })

@@ -416,7 +416,7 @@ forEachEngine((engine) => {
     const bad: [string, (hf: Holdfast) => Promise<BatchReport>][] = [
       ['no concurrency', (hf) => hf.locks.runBatch('c1', letters, () => {}, { concurrency: 0 })],
       ['a negative gap', (hf) => hf.locks.runBatch('c1', letters, () => {}, { gapMs: -1 })],
-      ['items without keys', (hf) => hf.locks.runBatch('c1', [{}], () => {}, { gapMs: 0 })],
+      ['items without keys', (hf) => hf.locks.runBatch('c1', [{} as string], () => {}, { gapMs: 0 })],
       ['a hostile run', (hf) => hf.locks.runBatch('../x', letters, () => {})],
       [
         'an unknown option',

@@ -16,8 +16,8 @@ forEachEngine((engine) => {
 
       await env.advance(60_000)
 
-      // The main loop beats once a second. A tick every 100 ms would be 600 more.
-      expect(timer.mock.calls.length).toBeLessThan(90)
+      // The main loop beats every five seconds. A beat every second would be 48 more, a tick every 100 ms 600.
+      expect(timer.mock.calls.length).toBeLessThan(30)
     })
 
     test('that holds a lease renews it at once after a suspend [S5e-6]', async () => {

@@ -170,6 +170,20 @@ forEachEngine((engine) => {
       expect((await hf.queue('jobs').events(item.id)).at(-1)).toMatchObject({ detail: { blame: 'none' } })
     })
 
+    test('gives back its own, however much another agent claimed in its name', async () => {
+      const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
+      const { hf } = opened
+      await hf.queue('jobs').addMany(Array.from({ length: 101 }, (_, payload) => ({ payload })))
+      const id = await joined(opened, 'zoe')
+      const claim = { queue: 'jobs', leaseMs: 3_600_000 }
+      await hf.execute('queue.claimMany', { ...claim, limit: 100 }, { agent: 'eve', instance: id })
+      await hf.execute('queue.next', claim, { agent: 'zoe', instance: id })
+
+      await endBehind(opened, id, 'zoe')
+
+      expect(await hf.queue('jobs').stats()).toMatchObject({ pending: 1, processing: 100 })
+    })
+
     test('is blamed for nothing when its lease lapses first [S5b-2]', async () => {
       const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
       const { hf, env } = opened

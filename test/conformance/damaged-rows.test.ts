@@ -1,5 +1,5 @@
 /** A row nobody can read is set aside: it stays where it is and stops nothing else. */
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { claimed, claimedMany, refusal } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
 import { forEachEngine } from '../support/stores.ts'
@@ -127,5 +127,64 @@ forEachEngine((engine) => {
     function count(point: string): void {
       if (point === 'recovery.begun') healings.push(point)
     }
+  })
+
+  describe('a whole page of damaged rows', () => {
+    /** As many as one recovery takes. */
+    const page = Array.from({ length: 100 }, (_, each) => `a${each}`)
+
+    test('of lapsed locks hides no lapsed lock', async () => {
+      const { hf, env, store } = await engine.open({ agent: 'ada', background: false, recovery: false })
+      await Promise.all(page.map((name) => hf.locks.acquireLock(name, { leaseMs: 1_000 })))
+      await hf.locks.acquireLock('press', { leaseMs: 2_000 })
+      await store.damage.garbleLocks('a')
+      await env.advance(3_000)
+
+      const report = await hf.recovery.detectAndRecoverStale()
+
+      expect(report).toMatchObject({ locksCleaned: 1 })
+    })
+
+    test('of a dead process hides none of its locks', async () => {
+      const { env, store } = await engine.open({ agent: 'witness' })
+      const host = machine(env)
+      const worker = await store.open({ agent: 'worker', environment: host.process(7) })
+      const watcher = await store.open({ agent: 'watcher', environment: host.process(8) })
+      await Promise.all(page.map((name) => worker.locks.acquireLock(name)))
+      await worker.locks.acquireLock('press')
+      await store.damage.garbleLocks('a')
+
+      host.kill(7)
+      const report = await watcher.recovery.detectAndRecoverStale()
+
+      expect(report).toMatchObject({ locksCleaned: 1 })
+    })
+
+    test('of runs hides no run that lost its lock', async () => {
+      const { hf, store } = await engine.open({ agent: 'ada', background: false, recovery: false })
+      const runs = [...page, 'b']
+      await Promise.all(runs.map((run) => hf.locks.acquireLock(run, { run })))
+      await Promise.all(runs.map((run) => hf.runs.start(run, { lock: run, cursor: 1 })))
+      await store.damage.garbleRuns('a')
+      await store.damage.loseLocks()
+
+      await hf.recovery.detectAndRecoverStale()
+
+      expect(await hf.runs.get('b')).toMatchObject({ status: 'paused' })
+    })
+
+    test('that is held hides no lease that ends later', async () => {
+      const { hf, store } = await engine.open({ agent: 'ada', background: false, recovery: false })
+      const jobs = hf.queue('jobs')
+      const { item: broken } = await jobs.add('broken')
+      await claimed(jobs.next({ leaseMs: 1_000 }))
+      await jobs.add('sound')
+      await claimed(jobs.next({ leaseMs: 60_000 }))
+      await store.damage.garble(broken.id)
+
+      const { lapseInMs } = await hf.execute('queue.look', { queue: 'jobs', lapses: true })
+
+      expect(lapseInMs).toBeGreaterThan(1_000)
+    })
   })
 })

@@ -25,6 +25,18 @@ forEachEngine((engine) => {
       expect(inTime.item).toMatchObject({ id: item.id, runAt: null })
     })
 
+    test('wakes nobody who waits for another queue', async () => {
+      const { hf, q, env } = await openJobs(engine)
+      await hf.queue('other').add('later', { delayMs: 1_000 })
+
+      const early = await q.next()
+      await env.advance(1_001)
+      const look = await hf.execute('queue.look', { queue: 'jobs' })
+
+      expect(early).toEqual({ outcome: 'empty', nextDueAt: null })
+      expect(look).toMatchObject({ ready: false, nextDueAt: null })
+    })
+
     test('may be given as a delay from now, alone, among many and with a change [S6-25]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const delayMs = 10_000

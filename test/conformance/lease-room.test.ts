@@ -65,7 +65,7 @@ forEachEngine((engine) => {
     await take(hf, 'leader')
     const others = { agent: 'helper' }
 
-    for (let claims = 0; claims < 101; claims++) {
+    for (let claims = 0; claims < 51; claims++) {
       await q.addMany(Array.from({ length: 100 }, () => ({ payload: null })))
       await q.claimMany(100, others)
       await Promise.all(
@@ -87,6 +87,24 @@ forEachEngine((engine) => {
 
     expect(claim).toMatchObject({ outcome: 'claimed', item: { key: 'w1' } })
     expect(await hf.queue('merges').getProcessingLock()).toMatchObject({ holder: hf.agent })
+  })
+
+  test('claiming more than a process can keep is refused, and nothing is taken', async () => {
+    const { hf } = await engine.open()
+    const q = hf.queue('jobs')
+    for (let batch = 0; batch < 5; batch++)
+      await q.addMany(Array.from({ length: 1_000 }, () => ({ payload: null })))
+
+    let kept = 0
+    let code = 'none'
+    while (kept < 5_000 && code === 'none') {
+      const claim = await q.claimMany(100).catch((error: { code: string }) => error)
+      if ('code' in claim) code = claim.code
+      else kept += claim.outcome === 'claimed' ? claim.items.length : 0
+    }
+
+    expect(code).toBe('INVALID')
+    expect(await q.stats()).toMatchObject({ processing: kept })
   })
 
   test('as many items as a process can keep may be asked for at once [Q7]', async () => {

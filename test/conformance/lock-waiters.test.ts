@@ -3,6 +3,8 @@ import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { take } from '../support/locks.ts'
+import { refusalCode } from '../support/outcomes.ts'
+import { machine } from '../support/processes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 const minuteMs = 60_000
@@ -32,6 +34,47 @@ forEachEngine((engine) => {
     expect(joined).toHaveLength(200)
     expect(served.map(({ token }) => token)).toEqual(joined)
     expect(served.every(({ detail }) => detail?.because === 'it got the lock')).toBe(true)
+  })
+
+  test('a hundred who join a line at once share a few transactions, in the order in which they asked [S5e-9]', async () => {
+    const { env, store } = await engine.open({ background: false, recovery: false })
+    let transactions = 0
+    const environment = { ...machine(env).process(7), reached: count }
+    const hf = await store.open({ agent: 'ada', background: false, quotas: { lockWaits: 100 }, environment })
+    await take(hf, 'press')
+    const join = () => hf.execute('locks.acquireLock', { name: 'press', wait: true })
+    transactions = 0
+
+    const joins = (await Promise.all(Array.from({ length: 100 }, join))) as unknown as Waiting[]
+    const needed = transactions
+    const refused = await refusalCode(join)
+
+    const tickets = joins.map(({ ticket }) => ticket)
+    expect(needed).toBeLessThanOrEqual(3)
+    expect(new Set(tickets).size).toBe(100)
+    expect(tickets).toEqual([...tickets].sort((left, right) => left - right))
+    expect((await hf.locks.getCurrentLockInfo('press')).waiting).toBe(100)
+    expect(refused).toBe('BUSY')
+
+    function count(point: string): void {
+      if (point === 'transaction.begun') transactions++
+    }
+  })
+
+  test('a line that fills up takes no more than it holds, however many join at once [S5e-9]', async () => {
+    const { hf } = await engine.open({ agent: 'ada', background: false, quotas: { lockWaits: 3 } })
+    await take(hf, 'press')
+    const join = () => hf.execute('locks.acquireLock', { name: 'press', wait: true })
+
+    const joins = await Promise.allSettled(Array.from({ length: 5 }, join))
+
+    expect(joins.map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'fulfilled',
+      'fulfilled',
+      'rejected',
+      'rejected',
+    ])
   })
 
   test('when all before it leave at once, the last in line is served within a second [S5e-9]', async () => {

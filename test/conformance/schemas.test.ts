@@ -127,7 +127,7 @@ forEachEngine((engine) => {
 
   describe('a schema whose output is not its input', () => {
     const schema = z.object({ at: z.coerce.date(), tries: z.string().transform(Number).default(1) })
-    const given = { at: new Date(0), tries: '5' } as never
+    const given = { at: new Date(0), tries: '5' }
     const stored = { at: '1970-01-01T00:00:00.000Z', tries: '5' }
     const made = { at: new Date(0), tries: 5 }
 
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       const watched = (await plan.watch().next()).value
       const update = await plan.update((value) => {
         expect(value).toEqual(made)
-        return { ...value, tries: '6' } as never
+        return { at: value?.at, tries: '6' }
       })
 
       expect([entry.value, watched?.value]).toEqual([made, made])
@@ -181,7 +181,7 @@ forEachEngine((engine) => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs', { schema })
 
-      const { item } = await q.add({ at: new Date(0) } as never)
+      const { item } = await q.add({ at: new Date(0) })
 
       expect(item.payload).toEqual({ at: stored.at })
       expect((await claimed(q.next())).item.payload).toEqual({ ...made, tries: 1 })
@@ -190,7 +190,8 @@ forEachEngine((engine) => {
 
   test('what JSON makes of a value has to fit, since nothing else will ever be read [S5c-5]', async () => {
     const { hf } = await engine.open()
-    const schema = z.object({ at: z.date() })
+    // The types refuse this schema; a program in plain JavaScript can still give it.
+    const schema: z.ZodType<unknown, unknown> = z.object({ at: z.date() })
     const [q, plan] = [hf.queue('jobs', { schema }), hf.state('plan', { schema })]
     const value = { at: new Date(0) }
 

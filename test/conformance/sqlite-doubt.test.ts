@@ -43,7 +43,7 @@ test('a change whose commit cannot be flushed is in doubt, and the answer says s
   const refused = await refusal(() => hf.queue('q').add('doubted'))
 
   expect(refused).toMatchObject({ code: 'STORE_UNAVAILABLE', facts: { inDoubt: true } })
-  expect(refused.message).toContain('whether the change was made is not known')
+  expect(refused.message).toContain('it is not known whether the change was made')
   expect(refused.message).not.toContain('nothing was changed')
 })
 

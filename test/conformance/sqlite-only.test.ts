@@ -50,6 +50,21 @@ test("a fit SQLite reads the store: Node's own from 24 on where it is fit, else 
   await hf.close()
 })
 
+// The pages are put together above the engine; on a server a thousand answers to one message would take seconds.
+test('the timeline of a message has every event, however many there are', async () => {
+  const hf = await open('sqlite::memory:', { agent: 'ada', background: false })
+  await hf.messages.register('bob')
+  const { message } = await hf.messages.sendWithAck('bob', { content: 1 })
+  const before = await hf.messages.timeline(message.id)
+  const byStranger = { agent: 'carol' }
+  await Promise.all(Array.from({ length: 1_000 }, () => hf.messages.receiveAck(message.id, byStranger)))
+
+  const after = await hf.messages.timeline(message.id)
+
+  expect(after).toHaveLength(before.length + 1_000)
+  await hf.close()
+})
+
 test('an open that fails half-way leaves no timer behind', async () => {
   const path = join(aFolder(), 'store.db')
   await (await open(path, { background: false })).close()

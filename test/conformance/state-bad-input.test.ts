@@ -22,7 +22,6 @@ const misuses: Record<string, (state: State, hf: Holdfast) => unknown> = {
   'set with half a version': (state) => state.set(1, { expectedVersion: 0.5 }),
   'set with a version that is text': (state) => state.set(1, { expectedVersion: '1' as never }),
   'set by nobody': (state) => state.set(1, { agent: '' }),
-  'delete of version 0': (state) => state.delete({ expectedVersion: 0 }),
   'history of no entries': (state) => state.history({ limit: 0 }),
   'history of too many entries': (state) => state.history({ limit: 1001 }),
   'history before a negative number': (state) => state.history({ before: -1 }),

@@ -693,7 +693,7 @@ forEachEngine((engine) => {
       })
     })
 
-    await env.advance(60_000)
+    await env.advance(15_000)
     const during = await present(hf.tasks.getTask(id))
     finish()
     await env.advance(1_000)

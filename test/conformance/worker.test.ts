@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       const worker = hf.work(q, () => new Promise<void>((resolve) => open.push(resolve)), { prefetch: 2 })
       await env.advance(100)
       const rival = await store.open({ agent: 'rival' })
-      await env.advance(120_000)
+      await env.advance(70_000)
       const ahead = await q.list({ phase: 'held' })
 
       expect(worker.running).toBe(1)

@@ -73,7 +73,7 @@ describe('from SQLite to PostgreSQL', () => {
     toldBeside = [beside, await describedBeside(to)]
   })
 
-  test('everything is there afterwards, as the API tells it and as the tables hold it', () => {
+  test('everything is there afterwards, in the API and in the tables', () => {
     expect(report).toMatchObject({ outcome: 'copied', began: 'fresh', source: 'shut' })
     // A table that nothing was put into would be copied by nobody's word.
     expect(report.tables.filter(({ rows }) => rows === 0)).toEqual([])
@@ -108,7 +108,7 @@ describe('from SQLite to PostgreSQL', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['state.set'])
   })
 
-  test('who holds something goes on holding it, who lost it is refused, and tokens only grow', async () => {
+  test('holders keep what they hold, former holders are refused, and tokens only grow', async () => {
     const highest = query(from, 'select max(token) as token from event')[0] as { token: number }
     const hf = await openHere(to, { background: false })
 
@@ -160,7 +160,7 @@ describe('from SQLite to PostgreSQL', () => {
 })
 
 describe('interrupted', () => {
-  test('a copy killed in the middle is refused to all, left alone by others, and goes on where it stopped', async () => {
+  test('a copy killed midway cannot be opened by anyone, and resumes where it stopped', async () => {
     const from = populatedStore()
     const before = await described(from)
     const to = newSchema()
@@ -184,7 +184,7 @@ describe('interrupted', () => {
     expect(await described(to)).toEqual(before)
   })
 
-  test('a copy into a file goes on in the same way', async () => {
+  test('a copy into a file resumes in the same way', async () => {
     const { from, to } = halfCopy()
 
     await expect(openQuietly(to)).rejects.toMatchObject({ code: 'STORE_UNFIT', facts: { from: interrupted } })
@@ -392,7 +392,7 @@ describe('refused', () => {
 })
 
 describe('the source afterwards', () => {
-  test('is refused to whoever opens it, naming the new place without its password', async () => {
+  test('cannot be opened; the error names the new location without its password', async () => {
     const from = newStore()
     await makeStore(from)
     const to = newSchema()
@@ -528,7 +528,7 @@ describe('on the command line', () => {
   })
 })
 
-test('what a store was told of itself goes with it [S5-16]', async () => {
+test('settings saved in a store move with it [S5-16]', async () => {
   const [from, to] = [join(folder, 'grace.db'), join(folder, 'grace-copied.db')]
   const hf = await open(from, { background: false, manualGraceMs: 60_000 })
   await hf.close()
@@ -538,7 +538,7 @@ test('what a store was told of itself goes with it [S5-16]', async () => {
   expect(query(to, "select value from meta where key = 'manual_grace_ms'")).toEqual([{ value: '60000' }])
 })
 
-test('a store restored on a server that has seen fewer transactions goes on telling events in order', async () => {
+test('a store restored on a server that has seen fewer transactions keeps its events in order', async () => {
   const to = newSchema()
   const hf = await openQuietly(to)
   await hf.state('before').set(1)

@@ -111,7 +111,7 @@ test('of processes that write at once, no content goes back to a lower token [X6
   expect(readdirSync(`${file}.fence`)).toEqual(['token.json'])
 })
 
-test('a writer frozen in the middle holds up others, who are told its pid, and goes on before them', async () => {
+test('a frozen writer blocks others, who learn its pid, and finishes before them once it wakes', async () => {
   const file = newFile()
   await write(file, 1, 'old')
   const frozen = await freezeElsewhere(file, 2, 8)

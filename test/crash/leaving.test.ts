@@ -42,7 +42,7 @@ test('a program that exits while its thread is at work on the store ends with it
   for (const store of stores) expectSound(store)
 })
 
-test('a program that may not make code from text works all the same [X6]', async () => {
+test('a program that forbids code from strings still works [X6]', async () => {
   const ending = await run(process.execPath, [
     '--disallow-code-generation-from-strings',
     program('leaves'),

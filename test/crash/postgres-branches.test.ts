@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => leaveGround())
 
-test('a second branch with the same number is refused, with what can be done, and followed after a minute without any other [S5b-14]', async () => {
+test('a second branch with the same number is refused with a remedy, and followed after a minute without another [S5b-14]', async () => {
   const site = await openSite()
   const { logger, named } = collectLogs()
   const hf = await openHere(site.store, { ...fast, logger })
@@ -44,7 +44,7 @@ test('a second branch with the same number is refused, with what can be done, an
   expect(await payloads(late, 'tried')).toEqual([])
 })
 
-test('a branch with a lower number is refused, and followed after a minute without any other [S5b-14]', async () => {
+test('a branch with a lower number is refused, and followed after a minute without another [S5b-14]', async () => {
   const site = await openSite()
   const { logger, named } = collectLogs()
   const hf = await openHere(site.store, { ...fast, logger })

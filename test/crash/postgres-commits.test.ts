@@ -13,6 +13,7 @@ import {
   claimBy,
   expectCompletedOnce,
   numbered,
+  often,
   openActor,
   openHere,
   print,
@@ -73,7 +74,7 @@ describe.each(Object.entries(calls))('%s', (_name, { act, answer, event }) => {
   })
 })
 
-test('a commit whose row in the store is gone is told as in doubt, and not made twice [S5b-11]', async () => {
+test('a commit whose row in the store is gone is reported as in doubt, and not repeated [S5b-11]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const direct = await openHere(store, { background: false })
@@ -95,7 +96,7 @@ test('a commit whose row in the store is gone is told as in doubt, and not made 
   expect((await direct.queue('q').list()).items).toHaveLength(1)
 })
 
-test('who closes removes the rows of those that have ended, and of no living process, whatever the clock [S5b-11]', async () => {
+test('closing removes the rows of ended processes, never of live ones, whatever the clock says [S5b-11]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { recovery: { everyMs: 50 } })
   await hf.queue('q').add('work')
@@ -143,7 +144,8 @@ test('under load with every twentieth commit broken, every acknowledged change i
     broken.push(fault)
     return fault
   })
-  await until('30 commits were broken', () => broken.length >= 30)
+  const enough = often({ few: 12, many: 30 })
+  await until(`${enough} commits were broken`, () => broken.length >= enough)
   proxy.breakCommits(null)
   await goesOn(loads)
 
@@ -151,7 +153,7 @@ test('under load with every twentieth commit broken, every acknowledged change i
   await expectAcknowledgedOnce(hf, loads, own.server)
 })
 
-test('a holder frozen inside a transaction holds up nobody for longer than the server lets it [X6] [EP-001]', async () => {
+test('a holder frozen inside a transaction blocks others only as long as the server allows [X6] [EP-001]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { recovery: { everyMs: 50 } })
   const queue = hf.queue('q')

@@ -101,7 +101,7 @@ test('an item whose lease lapsed while the server was out of reach is blamed for
   expect(await healer.queue('q').get(item.id)).toMatchObject({ crashes: 0, exposures: 0 })
 })
 
-test('a client cut off past its lease is told before the end, and its late completion is refused [X6]', async () => {
+test('a client cut off past its lease gets its signal before the end, and its late completion is refused [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(store, { recovery: { everyMs: 50 } })
@@ -130,7 +130,7 @@ test('a client cut off past its lease is told before the end, and its late compl
   expect(seen).toMatchObject({ assignee: 'test', token: heir.token })
 })
 
-test('a server that takes no more connections is told as STORE_UNAVAILABLE, and served again later [X6]', async () => {
+test('a server without free connections is STORE_UNAVAILABLE, and used again later [X6]', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   const taken = await takeAll()
@@ -146,7 +146,7 @@ test('a server that takes no more connections is told as STORE_UNAVAILABLE, and 
   expect(await other.queue('q').get(item.id)).toMatchObject({ payload: 'meanwhile' })
 })
 
-test('a process that finds no connection again is told so in time, and goes on by itself [X6]', async () => {
+test('a process that cannot reconnect gets an error in time, and recovers by itself [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(store), { background: false, environment: hurried })
@@ -183,7 +183,7 @@ test('a server that does not write to its disk is refused, unless it is said to 
   expect(again.status).toMatchObject({ durability: 'full', server: { fsync: true } })
 })
 
-test('a change whose server comes back as one that is refused is told as in doubt [X6]', async () => {
+test('a change is in doubt if its server comes back as one that is refused [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(store), { background: false })
@@ -200,7 +200,7 @@ test('a change whose server comes back as one that is refused is told as in doub
   expect((await hf.queue('q').list()).items).toHaveLength(2)
 })
 
-test('a role that may not log in is told so in the words of the server [X6]', async () => {
+test('a role that may not log in gets the words of the server [X6]', async () => {
   const store = own.newStore()
   await own.query(store, "create role barred nologin password 'secret'")
 

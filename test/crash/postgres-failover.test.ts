@@ -5,14 +5,14 @@ import { leaveGround } from '../support/server-ground.ts'
 import { expectAcknowledgedOnce, goesOn, openLoad } from './load.ts'
 import { queryStore } from './server-store.ts'
 import { Site } from './site.ts'
-import { type Actor, audit, openHere, print, until } from './support.ts'
+import { type Actor, audit, often, openHere, print, until } from './support.ts'
 
-const rounds = Number(process.env.HOLDFAST_TEST_FAILOVERS ?? 10)
+const rounds = Number(process.env.HOLDFAST_TEST_FAILOVERS ?? often({ few: 5, many: 10 }))
 const secondsEach = 60
 /** After so many of them the former primary comes back. */
-const comebacks = 4
+const comebacks = 3
 /** In this one the standby is in another region, 150 ms away. */
-const farRound = 6
+const farRound = 4
 
 afterAll(() => leaveGround())
 

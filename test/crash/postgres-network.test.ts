@@ -91,7 +91,7 @@ test('behind a pooler that gives each transaction another session, every acknowl
   expect(pooler.switches).toBeGreaterThan(10)
 })
 
-test('who does not say that there is a pooler is told what to add to the URL [X6]', async () => {
+test('an undeclared pooler is refused with what to add to the URL [X6]', async () => {
   const store = own.newStore()
   const pooler = await openPooler(2)
 

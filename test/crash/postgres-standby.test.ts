@@ -9,7 +9,7 @@ const own = ownServer()
 const busyTimeoutMs = 200
 const patienceMs = 6_500
 
-test('a commit that no standby confirms is in doubt and names the standbys, and so is told who waits behind it [S5b-18]', async () => {
+test('a commit that no standby confirms is in doubt and names the standbys, and so do the calls queued behind it [S5b-18]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { patienceMs, busyTimeoutMs })
   const witness = await openHere(store, { background: false, busyTimeoutMs })

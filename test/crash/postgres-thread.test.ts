@@ -8,7 +8,7 @@ import { openHere, until } from './support.ts'
 
 const own = ownServer()
 
-test('what was asked before and after the death of the thread is told apart, and another thread goes on [X6]', async () => {
+test('calls from before and after the death of the thread end differently, and another thread takes over [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const thread = nextThread()
@@ -62,7 +62,7 @@ test('a store that is closed while its connection is being found again leaves no
   await until('nothing is connected', () => proxy.connections === 0)
 })
 
-test('a store that cannot give back what it holds is closed all the same [X6]', async () => {
+test('a handle that cannot give back what it holds still closes [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(store))
@@ -76,7 +76,7 @@ test('a store that cannot give back what it holds is closed all the same [X6]', 
   await until('nothing is connected', () => proxy.connections === 0)
 })
 
-test('a store that cannot be opened for want of a password is told so at once, and leaves nothing open [X6]', async () => {
+test('opening without the needed password fails at once and leaves nothing open [X6]', async () => {
   const proxy = await own.openProxy()
   const store = proxy.through(own.newStore()).replace(':secret@', '@')
 
@@ -88,7 +88,7 @@ test('a store that cannot be opened for want of a password is told so at once, a
   await until('nothing is connected', () => proxy.connections === 0)
 })
 
-test('a store that cannot be opened for want of a right is told so, and leaves nothing open [X6]', async () => {
+test('opening without the needed permission fails and leaves nothing open [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   await (await openHere(store)).close()

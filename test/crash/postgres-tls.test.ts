@@ -33,7 +33,7 @@ test('without it none is', async () => {
   expect(await encrypted(store)).toEqual([false, false])
 })
 
-test('with sslmode=verify-full a certificate that nobody vouches for is refused, and said so [X6]', async () => {
+test('with sslmode=verify-full a certificate without a trusted authority is refused, and the error says so [X6]', async () => {
   const refused = await refusal(() => openHere(`${own.newStore()}&sslmode=verify-full`))
 
   expect(refused).toMatchObject({ code: 'STORE_UNFIT' })

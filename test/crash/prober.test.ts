@@ -10,55 +10,69 @@ import { Actor, claimBy, newStore, openActor, openHere, print, program, reclaimO
 
 const own = ownServer()
 
-/** The goals are 1 s, and 3 s with a stopped prober. A busy machine may take longer, but never a lease of 30 s. */
-const promptMs = 5000
+/** From the death of a process until what it held is run again. */
+const goalMs = 1000
+/** Where the process that probes lives and does nothing, the others first have to notice that it is silent. */
+const silentGoalMs = 3000
+/** A busy machine may be late, but never by a lease of 30 s. */
+const lateMs = 5000
 
 describe.each([
   { engine: 'SQLite', create: newStore },
   { engine: 'PostgreSQL', create: () => own.newStore() },
-])('on $engine', ({ create }) => {
+])('on $engine', { timeout: 240_000 }, ({ create }) => {
   test('a worker that dies is found dead by one process for all [S5e-6]', async () => {
-    const { fleet, hf } = await openFleet(create())
-    const [heir, worker] = fleet.watchers
-    const item = await heldBy(hf, worker)
+    await expectRunAgainWithin(goalMs, async () => {
+      const { fleet, hf } = await openFleet(create())
+      const [heir, worker] = fleet.watchers
+      const item = await heldBy(hf, worker)
 
-    await expectRunAgain({ heir, items: [item], after: () => worker.kill() })
+      const tookMs = await runsAgain({ heir, items: [item], after: () => worker.kill() })
 
-    expect(await reclaimOf(hf, item)).toMatchObject({ agent: fleet.proberName })
-  })
-
-  test('when the process that probes dies, what it held comes back [S5e-6]', async () => {
-    const { fleet, hf } = await openFleet(create())
-    const item = await heldBy(hf, fleet.prober)
-
-    await expectRunAgain({ heir: fleet.watchers[0], items: [item], after: () => fleet.prober.kill() })
-  })
-
-  test('when it dies together with a worker, what both held comes back [S5e-6]', async () => {
-    const { fleet, hf } = await openFleet(create())
-    const [heir, worker] = fleet.watchers
-    const items = [await heldBy(hf, fleet.prober), await heldBy(hf, worker)]
-
-    await expectRunAgain({
-      heir,
-      items,
-      after: () => {
-        fleet.prober.kill()
-        worker.kill()
-      },
+      expect(await reclaimOf(hf, item)).toMatchObject({ agent: fleet.proberName })
+      return tookMs
     })
   })
 
-  test('while it is stopped, another probes, and goes on when it continues [S5e-6]', async () => {
-    const { fleet, hf } = await openFleet(create())
-    const [heir, worker] = fleet.watchers
-    const item = await heldBy(hf, worker)
+  test('when the process that probes dies, what it held comes back [S5e-6]', async () => {
+    await expectRunAgainWithin(goalMs, async () => {
+      const { fleet, hf } = await openFleet(create())
+      const item = await heldBy(hf, fleet.prober)
 
-    fleet.prober.kill('SIGSTOP')
-    await expectRunAgain({ heir, items: [item], after: () => worker.kill() })
-    fleet.prober.kill('SIGCONT')
+      return runsAgain({ heir: fleet.watchers[0], items: [item], after: () => fleet.prober.kill() })
+    })
+  })
 
-    expect(await whoProbes(hf, fleet.url)).not.toBe(fleet.proberName)
+  test('when it dies together with a worker, what both held comes back [S5e-6]', async () => {
+    await expectRunAgainWithin(goalMs, async () => {
+      const { fleet, hf } = await openFleet(create())
+      const [heir, worker] = fleet.watchers
+      const items = [await heldBy(hf, fleet.prober), await heldBy(hf, worker)]
+
+      return runsAgain({
+        heir,
+        items,
+        after: () => {
+          fleet.prober.kill()
+          worker.kill()
+        },
+      })
+    })
+  })
+
+  test('while the prober is stopped, another takes over and keeps the duty when it continues [S5e-6]', async () => {
+    await expectRunAgainWithin(silentGoalMs, async () => {
+      const { fleet, hf } = await openFleet(create())
+      const [heir, worker] = fleet.watchers
+      const item = await heldBy(hf, worker)
+
+      fleet.prober.kill('SIGSTOP')
+      const tookMs = await runsAgain({ heir, items: [item], after: () => worker.kill() })
+      fleet.prober.kill('SIGCONT')
+
+      expect(await whoProbes(hf, fleet.url)).not.toBe(fleet.proberName)
+      return tookMs
+    })
   })
 
   test('what a dead process of another namespace held comes back as soon [S5e-6]', async () => {
@@ -79,12 +93,14 @@ describe.each([
   })
 
   test('a process that closes the store leaves it to another [S5e-6]', async () => {
-    const { fleet, hf } = await openFleet(create())
-    const [heir, worker] = fleet.watchers
-    const item = await heldBy(hf, worker)
-    await fleet.prober.ask('close')
+    await expectRunAgainWithin(silentGoalMs, async () => {
+      const { fleet, hf } = await openFleet(create())
+      const [heir, worker] = fleet.watchers
+      const item = await heldBy(hf, worker)
+      await fleet.prober.ask('close')
 
-    await expectRunAgain({ heir, items: [item], after: () => worker.kill() })
+      return runsAgain({ heir, items: [item], after: () => worker.kill() })
+    })
   })
 })
 
@@ -103,7 +119,7 @@ test.skipIf(noStranger)('processes of two users probe for each other [S5e-6]', a
     { queue: 'ours', worker: ours, heir: theirs },
   ]) {
     const item = await heldBy(hf, worker, queue)
-    await expectRunAgain({ heir, queue, items: [item], after: () => worker.kill() })
+    expect(await runsAgain({ heir, queue, items: [item], after: () => worker.kill() })).toBeLessThan(lateMs)
   }
 })
 
@@ -164,13 +180,21 @@ async function heldBy(hf: Holdfast, actor: Actor, queue = 'q'): Promise<string> 
   return (await claimBy(actor, queue)).id
 }
 
-/** From the kill until a handler of the heir begins. */
-async function expectRunAgain(given: {
+/** A busy machine may be late once; a mechanism that is too slow is late every time. */
+async function expectRunAgainWithin(ms: number, round: () => Promise<number>): Promise<void> {
+  const tookMs = [await round()]
+  while (Math.min(...tookMs) > ms && tookMs.length < 5) tookMs.push(await round())
+  expect(Math.min(...tookMs)).toBeLessThanOrEqual(ms)
+  expect(Math.max(...tookMs)).toBeLessThan(lateMs)
+}
+
+/** How long it takes from the kill until handlers of the heir have begun. */
+async function runsAgain(given: {
   heir: Actor
   items: readonly string[]
   after: () => void
   queue?: string
-}) {
+}): Promise<number> {
   const { heir, items, after, queue = 'q' } = given
   await heir.ask('work', { queue, each: true })
   const startedAt = performance.now()
@@ -180,7 +204,7 @@ async function expectRunAgain(given: {
   )
   const tookMs = Math.max(...told.map(({ at }) => at - startedAt))
   print(`run again after ${Math.round(tookMs)} ms`)
-  expect(tookMs).toBeLessThan(promptMs)
+  return tookMs
 }
 
 async function openTheirs(store: string, agent: string): Promise<Actor> {

@@ -1,18 +1,18 @@
 /** Many real processes that update one document all the time: each of them gets through. */
 import { expect, test } from 'vitest'
 import { ownServer } from './server-store.ts'
-import { type Actor, newStore, openActor, openHere, print } from './support.ts'
+import { type Actor, newStore, often, openActor, openHere, print } from './support.ts'
 
 const own = ownServer()
 const writers = 8
-const rounds = 4
-const times = 50
+const rounds = often({ few: 5, many: 20 })
+const times = 10
 
 test.each([
   ['SQLite', () => newStore()],
   ['PostgreSQL', () => own.newStore()],
 ])(
-  '[S5-7] 8 processes update one document 200 times each on %s, and none gives up',
+  `[S5-7] 8 processes update one document ${rounds * times} times each on %s, and none gives up`,
   async (engine, create) => {
     const store = create()
     const hf = await openHere(store, { background: false })

@@ -10,7 +10,7 @@ import { claimed } from '../support/outcomes.ts'
 import { openRaw } from '../support/sqlite-file.ts'
 
 /** Long enough for any process on a loaded machine; whatever takes longer will not happen at all. */
-const patienceMs = 20_000
+const patienceMs = 40_000
 
 /** A thing of one test, or of all tests of a file. */
 type Span = 'test' | 'file'
@@ -68,7 +68,11 @@ export interface Ending {
 export async function run(
   command: string,
   args: readonly string[],
-  { env = {}, input = '' }: { env?: Readonly<Record<string, string>>; input?: string } = {},
+  {
+    env = {},
+    input = '',
+    patience = patienceMs,
+  }: { env?: Readonly<Record<string, string>>; input?: string; patience?: number } = {},
 ): Promise<Ending> {
   const child = spawn(command, args, { stdio: 'pipe', env: { ...process.env, ...env } })
   child.stdin.end(input)
@@ -83,7 +87,7 @@ export async function run(
   const ended = new Promise<Ending>((resolve) =>
     child.once('close', (code, signal) => resolve({ ...ending, code, signal })),
   )
-  return within(`the end of ${args.join(' ')}`, ended)
+  return within(`the end of ${args.join(' ')}`, ended, patience)
 }
 
 /** Runs the command line against a store and reads the one JSON object it prints. */
@@ -461,6 +465,11 @@ export function query(store: string, sql: string): unknown[] {
   } finally {
     database.close()
   }
+}
+
+/** How often: a few times in `npm test`, and in `npm run test:crash` often enough for a race that is rarely lost. */
+export function often({ few, many }: { readonly few: number; readonly many: number }): number {
+  return process.env.HOLDFAST_TEST_ROUNDS === 'all' ? many : few
 }
 
 /** Payloads of so many items. */

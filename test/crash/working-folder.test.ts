@@ -31,7 +31,7 @@ test.each(['./store.db', 'sqlite:store.db'])(
   },
 )
 
-test('a process that goes elsewhere exports its events to where it was told [S5b-5]', async () => {
+test('a process that changes its folder still exports events to the same file [S5b-5]', async () => {
   const elsewhere = standIn()
   const home = process.cwd()
   const environment = new MovableEnvironment()

@@ -2,16 +2,11 @@
 import { describe, expect, test } from 'vitest'
 import { type Blame, blameFor, crashWaitMs } from '../../src/domain/crash.ts'
 import { type Instance, processesOf, recordedLoss, recordLoss } from '../../src/domain/instance.ts'
-import {
-  claimItem,
-  completeItem,
-  failItem,
-  type Item,
-  promoteItem,
-  reclaimItem,
-  recordProgress,
-  releaseItemFromQuarantine,
-} from '../../src/domain/item.ts'
+import type { Item } from '../../src/domain/item.ts'
+import { claimItem } from '../../src/domain/item-claim.ts'
+import { completeItem, failItem } from '../../src/domain/item-end.ts'
+import { reclaimItem, recordProgress, releaseItemFromQuarantine } from '../../src/domain/item-loss.ts'
+import { promoteItem } from '../../src/domain/item-waiting.ts'
 import { recoverItem } from '../../src/domain/recovery.ts'
 import { ada, at, itemIn, job, later, newItem } from './samples.ts'
 

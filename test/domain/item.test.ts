@@ -2,33 +2,34 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Blame } from '../../src/domain/crash.ts'
 import { awaitedFirst, maxWalked } from '../../src/domain/dependency.ts'
+import { type Clocks, describeItem, type Item, setItemPriority } from '../../src/domain/item.ts'
+import { claimItem, claimItemByName } from '../../src/domain/item-claim.ts'
 import {
   assertHolds,
-  assertUnneeded,
-  type Clocks,
   cancelItem,
-  claimItem,
-  claimItemByName,
   completeItem,
-  describeItem,
   failItem,
-  type Item,
   isCompletedUnder,
-  type Loss,
   moveItem,
-  promoteItem,
+  releaseItem,
+  retryItem,
+} from '../../src/domain/item-end.ts'
+import {
+  type Loss,
   quarantineItem,
   reclaimItem,
   recordProgress,
-  releaseItem,
   releaseItemFromQuarantine,
-  retryItem,
+} from '../../src/domain/item-loss.ts'
+import {
+  assertUnneeded,
+  promoteItem,
   setItemBlockers,
-  setItemPriority,
   unblockItem,
   withoutClosedBlockers,
-} from '../../src/domain/item.ts'
+} from '../../src/domain/item-waiting.ts'
 import type { Workflow } from '../../src/domain/workflow.ts'
+import { schema } from '../../src/engines/schema.ts'
 import { isHoldfastError } from '../../src/errors.ts'
 import {
   ada,
@@ -57,6 +58,14 @@ const failure = (retryable: boolean, message = 'paper jam') => ({
 const crash: Loss = { evidence: 'its process 42 is gone', blame: 'own', maxCrashes: 3 }
 
 const everyHeldState = statesWhere(({ held }) => held === true)
+
+test('items that are read, created, claimed and completed have their fields in one order', () => {
+  const created = newItem(job)
+  const claimed = claimItem(created, job, { ...ada, leaseMs: 1_000 }, at)
+  const completed = completeItem(claimed, job, null, at)
+
+  for (const item of [created, claimed, completed]) expect(Object.keys(item)).toEqual(schema.item.fields)
+})
 
 describe('a new item', () => {
   test('waits ready in its first state, held by nobody, with priority 5 and nothing counted [Q1] [Q5]', () => {

@@ -1,4 +1,6 @@
 /** Marks of processes, in folders of their user alone. */
+
+import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
@@ -13,9 +15,10 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { Marks } from '../../src/host/mark.ts'
 import { identify } from '../../src/host/process.ts'
 
@@ -47,6 +50,12 @@ function left(): string[] {
 function age(name: string, ms: number): void {
   const at = new Date(Date.now() - ms)
   utimesSync(join(temporary, name), at, at)
+}
+
+async function listenAt(name: string): Promise<void> {
+  const server = createServer().listen(join(temporary, name))
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
 }
 
 describe("a process's own mark", () => {
@@ -103,6 +112,21 @@ describe('marks of others', () => {
     startAnew().leaveMark(self)
 
     expect([afterADay, startAnew().has(other)]).toEqual([true, false])
+  })
+
+  test('are swept with the sockets of probers whose records are gone [S5e-6]', async () => {
+    startAnew().leaveMark(self)
+    rmSync(join(temporary, 'swept'))
+    const [dead, alive] = ['prober-0123456789abcdef', 'prober-fedcba9876543210']
+    const sockets = [dead, alive].map((record) => `${record}-0123456789ab`)
+    await Promise.all(sockets.map(listenAt))
+    writeFileSync(join(temporary, alive), '')
+    for (const name of sockets) age(name, 10 * dayMs)
+
+    startAnew().leaveMark(other)
+
+    expect(left()).toEqual(expect.arrayContaining([alive, sockets[1]]))
+    expect(left()).not.toContain(sockets[0])
   })
 
   test('are looked through by one start in an hour, not by all [S5-33]', () => {

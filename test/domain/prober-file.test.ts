@@ -1,7 +1,7 @@
 /** The record of who probes: read by those who can judge the same processes, and by nobody else. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
@@ -96,3 +96,77 @@ test('a process that runs is able to probe; a stopped, dead or newer one is not 
   await once(child, 'exit')
   expect(seat.isAble(theirs)).toBe(false)
 })
+
+test('those who watch are told as soon as the process that probes leaves [S5e-6]', async () => {
+  const [prober, watcher] = [fileOf(), fileOf()]
+  prober.write(record)
+  prober.serve(record.id, null)
+  watcher.read()
+  const gone = new Promise<void>((resolve) => {
+    void expect
+      .poll(() => watcher.watch(record, resolve))
+      .toBe(true)
+      .then(() => prober.leave(record.id))
+  })
+
+  await gone
+
+  expect(watcher.watch(record, () => {})).toBe(false)
+  expect(readdirSync(folder)).toEqual([])
+})
+
+test('one that steps back leaves alone the socket of the next [S5e-6]', async () => {
+  const [former, next, watcher] = [fileOf(), fileOf(), fileOf()]
+  former.write(record)
+  former.serve(record.id, null)
+  const theirs = { ...record, id: 'two' }
+  next.write(theirs)
+  next.serve(theirs.id, record)
+
+  former.read()
+  await expect.poll(() => former.watch(theirs, () => {})).toBe(true)
+
+  watcher.read()
+  await expect.poll(() => watcher.watch(theirs, () => {})).toBe(true)
+  next.leave(theirs.id)
+  expect(readdirSync(folder)).toEqual([])
+})
+
+test('those who watch are told when it is killed, and the next removes its socket [S5e-6]', async () => {
+  const path = await killedProber()
+  const prober = fileOf()
+  prober.write({ ...record, id: 'two' })
+
+  prober.serve('two', record)
+
+  expect(existsSync(path)).toBe(false)
+})
+
+/** Returns the path of its socket. */
+async function killedProber(): Promise<string> {
+  const prober = fileOf()
+  prober.write(record)
+  prober.serve(record.id, null)
+  const names = () => readdirSync(folder).filter((name) => name.split('-').length === 3)
+  await expect.poll(names).toHaveLength(1)
+  const path = join(folder, names()[0] as string)
+  prober.close()
+  await expect.poll(() => existsSync(path)).toBe(false)
+  const child = spawn(process.execPath, [
+    '-e',
+    `require('node:net').createServer().listen(${JSON.stringify(path)}, () => console.log('up'))`,
+  ])
+  await once(child.stdout, 'data')
+
+  const watcher = fileOf()
+  watcher.read()
+  const gone = new Promise<void>((resolve) => {
+    void expect
+      .poll(() => watcher.watch(record, resolve))
+      .toBe(true)
+      .then(() => child.kill('SIGKILL'))
+  })
+  await gone
+  expect(existsSync(path)).toBe(true)
+  return path
+}

@@ -1,5 +1,7 @@
 /** Rows as the store would hand them to a rule. They are frozen: a rule that changed its input would throw. */
-import { type Clocks, createItem, type Item, type NewItem, phaseOf } from '../../src/domain/item.ts'
+
+import { type Clocks, type Item, phaseOf } from '../../src/domain/item.ts'
+import { createItem, type NewItem } from '../../src/domain/item-creation.ts'
 import type { LeaseColumns } from '../../src/domain/lease.ts'
 import { type Lock, plainLock } from '../../src/domain/lock.ts'
 import { builtInWorkflows, type State, stateOf, type Workflow } from '../../src/domain/workflow.ts'

@@ -1,7 +1,7 @@
 /** How the rest of a search goes on: page by page, from the head again where somebody rang, and never for ever. */
 import { describe, expect, test } from 'vitest'
-import type { SearchPlace } from '../../src/engines/engine.ts'
 import { HoldfastError } from '../../src/errors.ts'
+import type { SearchPlace } from '../../src/port/item.ts'
 import { claimFound, isTaskThere, type TaskSearch } from '../../src/runtime/waiting/task-search.ts'
 
 const allowedAt = (row: number | null): SearchPlace => ({

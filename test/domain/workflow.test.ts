@@ -1,14 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import {
-  cancelItem,
-  claimItem,
-  completeItem,
-  failItem,
-  moveItem,
-  reclaimItem,
-  releaseItem,
-} from '../../src/domain/item.ts'
+import { claimItem } from '../../src/domain/item-claim.ts'
+import { cancelItem, completeItem, failItem, moveItem, releaseItem } from '../../src/domain/item-end.ts'
+import { reclaimItem } from '../../src/domain/item-loss.ts'
 import {
   arrows,
   assertWorkflow,

@@ -197,12 +197,15 @@ describe('the token of a lease', () => {
     expect(answer.code).toBe(2)
   })
 
-  test('that cannot be kept is answered all the same, with a warning', async () => {
+  test.each([
+    ['a file', (folder: string) => join(folder, '.holdfast', 'store.db')],
+    ['/proc', () => '/proc/nowhere'],
+  ])('that cannot be kept under %s is answered all the same, with a warning', async (_, stateIn) => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
     writeFileSync(join(shell.folder, '.holdfast', 'store.db-leases'), 'no folder')
 
-    const nowhere = { env: { XDG_STATE_HOME: join(shell.folder, '.holdfast', 'store.db') } }
+    const nowhere = { env: { XDG_STATE_HOME: stateIn(shell.folder) } }
     const claimed = await shell.runWith(nowhere, 'queue', 'next', 'q', '--json')
     const { item } = JSON.parse(claimed.stdout) as Claimed
     const done = await shell.runWith(nowhere, 'queue', 'complete', 'q', 'k', '--token', String(item.token))

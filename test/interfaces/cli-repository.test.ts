@@ -227,6 +227,15 @@ describe('a config that came with a repository', () => {
     expect([elsewhere.code, somebody.code]).toEqual([1, 1])
   })
 
+  test('is not trusted where that cannot be recorded, and the refusal says so [S5d-1]', async () => {
+    const shell = aShell()
+    const { repository } = aClone(shell, 'durability = "normal"\n')
+
+    const refused = await inClone(shell, repository, { XDG_STATE_HOME: '/proc/nowhere' })('trust')
+
+    expect(refused).toMatchObject({ code: 7, stderr: expect.stringContaining('XDG_STATE_HOME') })
+  })
+
   test('says in `config print` what it may not, and nothing is hidden [S5d-1]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, 'durability = "normal"\n')

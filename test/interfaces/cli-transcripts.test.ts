@@ -2,10 +2,8 @@
  * Every verb, as people and as machines see it: scripts are run as typed, once for text and once for JSON, and
  * compared with what lies in golden/. After a wanted change: npx vitest run test/interfaces/cli-transcripts.test.ts -u
  */
-import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { listCommands } from '../../dist/cli/reference.js'
-import { referencePage } from '../../dist/cli/reference-page.js'
 import { aShell, type Shell, Transcript } from '../support/cli.ts'
 import { scripts, splitWords } from '../support/cli-scripts.ts'
 import { fixtures, layFixture } from '../support/fixtures.ts'
@@ -35,10 +33,6 @@ test('every verb is in a script', async () => {
     )
 
   expect(missing).toEqual([])
-})
-
-test('the reference is what the commands would print of themselves', async () => {
-  expect(readFileSync('docs/reference/cli.md', 'utf8')).toBe(await referencePage())
 })
 
 async function play(shell: Shell, lines: readonly string[], extra: readonly string[]): Promise<string> {

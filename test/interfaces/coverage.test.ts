@@ -52,6 +52,20 @@ test('each operation has one library call, or there is a reason [S6-4]', () => {
   expect(others.sort()).toEqual(Object.keys(otherCalls).sort())
 })
 
+test('an operation needs a reason if its row says so, and only then [S6-4]', () => {
+  const requiresReason = ({ input }: { input: unknown }) => {
+    const { reason } =
+      (input as { shape?: Record<string, { safeParse(value: unknown): { success: boolean } }> }).shape ?? {}
+    return reason !== undefined && !reason.safeParse(undefined).success && !reason.safeParse(' ').success
+  }
+  const rows = [...operations.values()]
+
+  const declared = rows.filter((row) => row.needsReason).map(({ name }) => name)
+
+  expect(rows.filter(requiresReason).map(({ name }) => name)).toEqual(declared)
+  expect(declared).toContain('locks.forceRelease')
+})
+
 test('each field of an operation can be given on the command line, or there is a reason [S6-4]', () => {
   const hidden = commands.flatMap(({ operation, hides }) =>
     offered.includes(operation ?? '') ? hides.map((field) => `${operation} ${field}`) : [],

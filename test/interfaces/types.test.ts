@@ -8,24 +8,41 @@ import type {
   AddTaskOptions,
   ClaimNextOptions,
   ClaimTaskOptions,
+  CleanupOptions,
+  CommandOptions,
+  CopyRequest,
+  EventOptions,
   FailOptions,
+  FleetWatchOptions,
   Holdfast,
+  ImportOptions,
   ListOptions,
   ListTasksOptions,
   MessagePageOptions,
   NackOptions,
+  OpenOptions,
   OperationInput,
   OperationName,
   OperationResult,
   OperatorOptions,
+  OwnClaimOptions,
   QueueOptions,
   RegisterOptions,
   RemoveTaskOptions,
+  RenewalOptions,
   ReserveOptions,
+  RunBatchOptions,
   SendOptions,
+  StaleLocksOptions,
   StateSetOptions,
+  StateUpdateOptions,
+  StateWatchOptions,
   SubmitOptions,
   UpdateTaskOptions,
+  WebhookOptions,
+  Workflow,
+  WorkflowState,
+  WorkOptions,
 } from 'holdfast'
 import { expectTypeOf, test } from 'vitest'
 
@@ -105,4 +122,92 @@ test('the options of a method are the fields of its operation, no more and no le
   expectTypeOf<keyof RegisterOptions>().toEqualTypeOf<Fields<'messages.register', 'name'> | Caller>()
   expectTypeOf<keyof MessagePageOptions>().toEqualTypeOf<Fields<'messages.listDeadLetters', 'sender'>>()
   expectTypeOf<keyof StateSetOptions>().toEqualTypeOf<Fields<'state.set', 'key' | 'value'> | Caller>()
+})
+
+test('what runs compiles [S6-F4]', () => {
+  compiled(async (hf) => {
+    const q = hf.queue('jobs', {
+      workflow: { name: 'short', initial: 'open', states: { open: { moves: [] } } },
+    })
+    await q.addMany([{ payload: 1, data: { any: 'json' }, priority: undefined }])
+    await q.reclaimStale()
+    await q.reclaimStale({ dryRun: true })
+    await q.cleanup({ maxAgeMs: 0, dryRun: true })
+    await hf.locks.forceReleaseAgent('a', { reason: 'r', dryRun: true })
+    await hf.messages.clearPendingAcks({ dryRun: true })
+    await hf.tasks.cleanupExpiredLocksWithReport({ dryRun: true })
+    await hf.tasks.cleanupDeadAgentLocks({ dryRun: true })
+    await hf.recovery.detectAndRecoverStale({ dryRun: true })
+    await hf.state('x').delete({ expectedVersion: 0 })
+    try {
+      await q.add(1)
+    } catch (error) {
+      await q.fail('x', error)
+      await q.failMerge('x', error)
+    }
+  })
+})
+
+test('a batch of anything but strings and numbers needs keyOf [S6-F4]', () => {
+  compiled(async (hf) => {
+    await hf.locks.runBatch('r', ['a', 1], () => {})
+    await hf.locks.runBatch('r', [{ id: 'a' }], () => {}, { keyOf: ({ id }) => id })
+    // @ts-expect-error nobody knows the keys
+    await hf.locks.runBatch('r', [{ id: 'a' }], () => {})
+    // @ts-expect-error nor with other options
+    await hf.locks.runBatch('r', [{ id: 'a' }], () => {}, { gapMs: 0 })
+  })
+})
+
+/** The names of optional fields that do not take undefined. */
+type Strict<Options> = {
+  [Name in keyof Options]-?: Record<never, never> extends Pick<Options, Name>
+    ? undefined extends Required<{ [Each in Name]: Options[Each] | undefined }>[Name]
+      ? Record<Name, undefined> extends Pick<Options, Name>
+        ? never
+        : Name
+      : never
+    : never
+}[keyof Options]
+
+test('an optional field takes undefined, as it does when it runs [S6-F4]', () => {
+  expectTypeOf<Strict<{ a?: string; b?: string | undefined; c: string }>>().toEqualTypeOf<'a'>()
+  expectTypeOf<
+    | Strict<AddOptions>
+    | Strict<SubmitOptions<1>>
+    | Strict<FailOptions>
+    | Strict<OperatorOptions>
+    | Strict<ListOptions>
+    | Strict<QueueOptions<1>>
+    | Strict<AddTaskOptions>
+    | Strict<UpdateTaskOptions>
+    | Strict<RemoveTaskOptions>
+    | Strict<ListTasksOptions>
+    | Strict<ClaimTaskOptions>
+    | Strict<ClaimNextOptions>
+    | Strict<AcquireOptions>
+    | Strict<ReserveOptions>
+    | Strict<SendOptions>
+    | Strict<NackOptions>
+    | Strict<RegisterOptions>
+    | Strict<MessagePageOptions>
+    | Strict<StateSetOptions>
+    | Strict<OpenOptions>
+    | Strict<WorkOptions>
+    | Strict<RunBatchOptions<1>>
+    | Strict<EventOptions>
+    | Strict<StateUpdateOptions>
+    | Strict<StateWatchOptions>
+    | Strict<FleetWatchOptions>
+    | Strict<CleanupOptions>
+    | Strict<StaleLocksOptions>
+    | Strict<RenewalOptions>
+    | Strict<OwnClaimOptions>
+    | Strict<WebhookOptions>
+    | Strict<CommandOptions>
+    | Strict<CopyRequest>
+    | Strict<ImportOptions>
+    | Strict<Workflow>
+    | Strict<WorkflowState>
+  >().toEqualTypeOf<never>()
 })

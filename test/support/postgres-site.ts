@@ -16,7 +16,7 @@ export interface PostgresServer {
 
 /**
  * The sites at this URL; they share one connection to do things behind Holdfast's back, opened by the first. Making
- * the tables of a store takes longer than most tests, so an undamaged one is emptied and serves again. What is left at
+ * the tables of a store takes longer than most tests, so a store is emptied, repaired and used again. What is left at
  * the end of the run is known by the prefix of its schema.
  */
 export function postgresServer(url: string, prefix: string): PostgresServer {
@@ -44,22 +44,20 @@ function siteOn(
   admin: Client,
   { url, schema, washed }: { url: string; schema: string; washed: string[] },
 ): Site {
-  const damage = damageTo(admin, url, schema)
-  let isDamaged = false
+  const { damage, findRepairs } = damageTo(admin, url, schema)
   return {
     url: withSchema(url, schema),
-    get damage() {
-      isDamaged = true
-      return damage
-    },
+    damage,
     readTables: () =>
       readTables(async (table) => (await admin.query(`select * from ${schema}.${table}`)).rows),
     readRows: async (table) => (await admin.query(`select * from ${schema}.${table}`)).rows,
     countRows: () => countRows(admin, schema),
     whenReadable: () => whenReadable(admin),
     async remove() {
-      if (isDamaged) await drop(admin, schema)
-      else if (await wash(admin, schema)) washed.push(schema)
+      const repairs = findRepairs()
+      if (repairs === null || !(await wash(admin, schema))) return drop(admin, schema)
+      if (repairs.length > 0) await admin.query(repairs.join(';'))
+      washed.push(schema)
     },
   }
 }
@@ -88,15 +86,31 @@ async function whenReadable(admin: Client): Promise<void> {
   }
 }
 
-/** False when no store was made there. */
+/** The same in every store. */
+let emptied: readonly string[] = []
+
+/**
+ * False when no whole store is there. The branch of the server stays known, as it is to all who open a store after the
+ * first: to the first, opening is much more work.
+ */
 async function wash(admin: Client, schema: string): Promise<boolean> {
-  const tables = await tablesOf(admin, schema)
-  const emptied = tables.filter((name) => name !== 'meta').map((name) => `delete from ${schema}.${name}`)
+  if (emptied.length === 0) emptied = (await tablesOf(admin, schema)).filter((name) => !kept.includes(name))
+  if (emptied.length === 0) return false
+  const deletes = emptied.map((name) => `${name}_gone as (delete from ${schema}.${name})`)
   // What a store is told of itself is not another's.
-  if (emptied.length > 0)
-    await admin.query([...emptied, `delete from ${schema}.meta where key = 'manual_grace_ms'`].join(';'))
-  return emptied.length > 0
+  const text = `with ${deletes.join(', ')} delete from ${schema}.meta where key = 'manual_grace_ms'`
+  try {
+    // Named, so that the server plans it once for each schema.
+    await admin.query({ name: `wash ${schema}`, text })
+    return true
+  } catch (error) {
+    if ((error as { code?: string }).code === undefinedTable) return false
+    throw error
+  }
 }
+
+const kept = ['meta', 'timeline']
+const undefinedTable = '42P01'
 
 const unfitPlaces: Readonly<
   Record<string, (admin: Client, url: string, schema: string) => Promise<UnfitPlace>>
@@ -153,11 +167,24 @@ const unfitPlaces: Readonly<
   },
 }
 
-function damageTo(admin: Client, url: string, schema: string): Damage {
-  const change = (table: string, sql: string, value: string) =>
-    changeRow(admin, schema, { table, sql, value })
-  const refuse = (what: string, table: string) => refuseEach(admin, `${what} on ${schema}.${table}`, schema)
-  return {
+/** `findRepairs` returns what mends the schema of a store whose rows are gone; null when it is beyond that. */
+function damageTo(
+  admin: Client,
+  url: string,
+  schema: string,
+): { damage: Damage; findRepairs: () => readonly string[] | null } {
+  const repairs: string[] = []
+  let isWhole = true
+  const change = async (table: string, sql: string, value: string, atMost = 1) => {
+    repairs.push(...(await dropChecks(admin, `${schema}.${table}`)))
+    const { rowCount } = await admin.query(`update ${schema}.${table} ${sql}`, [value])
+    if (!rowCount || rowCount > atMost) throw new Error(`damaged ${rowCount} rows: ${sql}`)
+  }
+  const refuse = (what: string, table: string) => {
+    repairs.push(`drop function if exists ${schema}.refuse() cascade`)
+    return refuseEach(admin, `${what} on ${schema}.${table}`, schema)
+  }
+  const damage: Damage = {
     forgetHolder: (item) =>
       change(
         'item',
@@ -171,6 +198,13 @@ function damageTo(admin: Client, url: string, schema: string): Damage {
     garbleLock: (queue) =>
       change('lock', "set agent = '', item = 'no such item' where name = $1", `queue:${queue}`),
     garblePatterns: (lock) => change('lock', "set patterns = '{not json' where name = $1", lock),
+    loseLocks: async () => {
+      await admin.query(`delete from ${schema}.lock`)
+    },
+    garbleLocks: (prefix) =>
+      change('lock', "set patterns = '{not json' where starts_with(name, $1)", prefix, Infinity),
+    garbleRuns: (prefix) =>
+      change('progress', "set cursor = '{not json' where starts_with(run, $1)", prefix, Infinity),
     garbleMessage: (message, part) => change('message', `set ${part} = '{not json' where id = $1`, message),
     loseMessage: async (message) => {
       await admin.query(`delete from ${schema}.message where id = $1`, [message])
@@ -181,31 +215,32 @@ function damageTo(admin: Client, url: string, schema: string): Damage {
     failEvents: () => refuse('insert', 'event'),
     failDeliveries: () => refuse('update', 'delivery'),
     async forgetMigration() {
+      isWhole = false
       await admin.query(`delete from ${schema}.meta where key = 'schema_version'`)
     },
     async loseTable() {
+      isWhole = false
       await admin.query(`drop table ${schema}.event`)
     },
     holdUpWriters: () => holdUpWriters(url, schema),
     describeSchema: () => describe(admin, schema, []),
   }
+  return { damage, findRepairs: () => (isWhole ? repairs : null) }
 }
 
-/** The table's own checks go first: a damaged row is what they exist to prevent. */
-async function changeRow(
-  admin: Client,
-  schema: string,
-  { table, sql, value }: { table: string; sql: string; value: string },
-): Promise<void> {
-  const { rows } = await admin.query<{ name: string }>(
-    `select conname as name
+/** A damaged row is what the checks of a table exist to prevent. Returns the statements that bring them back. */
+async function dropChecks(admin: Client, table: string): Promise<string[]> {
+  const { rows } = await admin.query<{ name: string; definition: string }>(
+    `select conname as name, pg_get_constraintdef(oid) as definition
      from pg_constraint
-     where contype = 'c' and conrelid = '${schema}.${table}'::regclass`,
+     where contype = 'c' and conrelid = '${table}'::regclass`,
   )
-  const drops = rows.map(({ name }) => `drop constraint ${escapeIdentifier(name)}`)
-  if (drops.length > 0) await admin.query(`alter table ${schema}.${table} ${drops.join(', ')}`)
-  const { rowCount } = await admin.query(`update ${schema}.${table} ${sql}`, [value])
-  if (rowCount !== 1) throw new Error(`damaged ${rowCount} rows instead of 1: ${sql}`)
+  const checks = rows.map(({ name, definition }) => ({ name: escapeIdentifier(name), definition }))
+  if (checks.length === 0) return []
+  await admin.query(`alter table ${table} ${checks.map(({ name }) => `drop constraint ${name}`).join(', ')}`)
+  return [
+    `alter table ${table} ${checks.map(({ name, definition }) => `add constraint ${name} ${definition}`).join(', ')}`,
+  ]
 }
 
 async function refuseEach(admin: Client, what: string, schema: string): Promise<Undo> {

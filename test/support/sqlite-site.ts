@@ -83,6 +83,11 @@ function damageTo(path: string): Damage {
     garbleLock: (queue) =>
       change(path, "update lock set agent = '', item = 'no such item' where name = ?", `queue:${queue}`),
     garblePatterns: (lock) => change(path, "update lock set patterns = '{not json' where name = ?", lock),
+    loseLocks: () => using(path, (database) => database.exec('delete from lock')),
+    garbleLocks: (prefix) =>
+      change(path, "update lock set patterns = '{not json' where name glob ? || '*'", prefix, Infinity),
+    garbleRuns: (prefix) =>
+      change(path, "update progress set cursor = '{not json' where run glob ? || '*'", prefix, Infinity),
     garbleMessage: async (message, part) =>
       change(path, `update message set ${part} = '{not json' where id = ?`, message),
     loseMessage: async (message) => change(path, 'delete from message where id = ?', message),
@@ -114,11 +119,11 @@ function damageTo(path: string): Damage {
 }
 
 /** The table's own checks are off: a damaged row is what they exist to prevent. */
-function change(path: string, sql: string, value: string): Promise<void> {
+function change(path: string, sql: string, value: string, atMost = 1): Promise<void> {
   return using(path, (database) => {
     database.exec('pragma ignore_check_constraints = on')
     const { changes } = database.prepare(sql).run(value)
-    if (Number(changes) !== 1) throw new Error(`damaged ${changes} rows instead of 1: ${sql}`)
+    if (Number(changes) < 1 || Number(changes) > atMost) throw new Error(`damaged ${changes} rows: ${sql}`)
   })
 }
 

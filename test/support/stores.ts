@@ -40,6 +40,12 @@ export interface Damage {
   garbleLock(queue: string): Promise<void>
   /** The lock reserves paths, but nobody can read which. */
   garblePatterns(lock: string): Promise<void>
+  /** The locks' rows are gone, those of the runs they were held for are not. */
+  loseLocks(): Promise<void>
+  /** The rows of all locks with this prefix can be found but not understood. */
+  garbleLocks(prefix: string): Promise<void>
+  /** The rows of all runs with this prefix can be found, but not where they are to continue. */
+  garbleRuns(prefix: string): Promise<void>
   /** The message's row can be found, but this part of it not be understood. */
   garbleMessage(message: string, part: 'policy' | 'escalation' | 'content'): Promise<void>
   /** The row of the message is gone, those of its deliveries are not. */

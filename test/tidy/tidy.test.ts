@@ -14,6 +14,10 @@ describe('the source', () => {
     expect(rules.importsFollowTheArrows(source)).toEqual([])
   })
 
+  test('no file imports itself, not even through others', () => {
+    expect(rules.importsMakeNoCircle(source)).toEqual([])
+  })
+
   test('a database driver is imported by its own engine only', () => {
     expect(rules.driversStayInTheirEngine(source)).toEqual([])
   })
@@ -40,6 +44,10 @@ describe('the source', () => {
 
   test('nothing escapes the compiler, focuses a test or leaves a reminder', () => {
     expect(rules.noEscapeHatches(everything)).toEqual([])
+  })
+
+  test('no operation is told from others by its name [S6-4]', () => {
+    expect(rules.operationsAreNotToldByName(source)).toEqual([])
   })
 
   test('every source file is reached from an entry point', () => {
@@ -85,15 +93,22 @@ describe('the rules themselves', () => {
     },
   )
 
+  const namedRow = at('src/operations/a.ts', "  name: 'a.b',")
   const violations: [rule: (files: rules.File[]) => string[], ...files: rules.File[]][] = [
     [rules.importsFollowTheArrows, at('src/domain/a.ts', "import { b } from '../operations/b.ts'")],
     [rules.importsFollowTheArrows, at('src/domain/a.ts', "import { z } from 'zod'")],
     [rules.importsFollowTheArrows, at('src/domain/a.ts', "import { readFileSync } from 'node:fs'")],
     [rules.importsFollowTheArrows, at('src/host/a.ts', "import { b } from '../operations/b.ts'")],
     [rules.importsFollowTheArrows, at('src/operations/a.ts', "import { b } from '../engines/sqlite/b.ts'")],
-    [rules.importsFollowTheArrows, at('src/http/a.ts', "export * from '../engines/engine.ts'")],
+    [rules.importsFollowTheArrows, at('src/http/a.ts', "export * from '../port/engine.ts'")],
     [rules.importsFollowTheArrows, at('src/engines/sqlite/a.ts', "await import('../../runtime/b.ts')")],
     [rules.importsFollowTheArrows, at('src/stray/a.ts', '')],
+    [
+      rules.importsMakeNoCircle,
+      at('src/domain/a.ts', "import { b } from './b.ts'"),
+      at('src/domain/b.ts', "import type { C } from './c.ts'"),
+      at('src/domain/c.ts', "export { a } from './a.ts'"),
+    ],
     [rules.driversStayInTheirEngine, at('src/engines/a.ts', "await import('node:sqlite')")],
     [rules.driversStayInTheirEngine, at('src/host/a.ts', "import x from '@photostructure/sqlite'")],
     [rules.driversStayInTheirEngine, at('src/engines/sqlite/a.ts', "await import('pg')")],
@@ -122,6 +137,14 @@ describe('the rules themselves', () => {
     [rules.noEscapeHatches, at('src/a.ts', '// @ts-ignore')],
     [rules.noEscapeHatches, at('test/a.test.ts', "test.only('a', f)")],
     [rules.noEscapeHatches, at('scripts/a.mjs', '// TODO later')],
+    [rules.operationsAreNotToldByName, namedRow, at('src/engines/a.ts', "if (name === 'a.b') f()")],
+    [rules.operationsAreNotToldByName, namedRow, at('src/engines/a.ts', "if ('a.b' !== name) f()")],
+    [
+      rules.operationsAreNotToldByName,
+      namedRow,
+      at('src/engines/a.ts', "const slow = new Set(['a.b', 'c.d'])"),
+    ],
+    [rules.operationsAreNotToldByName, namedRow, at('src/engines/a.ts', "switch (name) { case 'a.b': }")],
     [rules.everySourceFileIsReached, at('src/index.ts', ''), at('src/domain/a.ts', '')],
     [rules.testNamesAreUnique, at('test/a.test.ts', "test('a', f)\ntest('a', g)")],
     [

@@ -18,7 +18,7 @@ export const completion = verb({
     if (shell !== undefined) return { shell, script: scripts[shell] }
     const nearest = nearestName(word, shells)
     throw new InvalidError({
-      what: `<shell>: "${word}" is none of ${shells.join(', ')}`,
+      what: `<shell>: "${word}" is not one of ${shells.join(', ')}`,
       next: nearest ? `did you mean "${nearest}"?` : `give one of ${shells.join(', ')}`,
     })
   },

@@ -173,7 +173,7 @@ function heldBefore(text: string, { leases }: Call): { name: string; token: numb
   if (token !== undefined) return { name: given, token }
   throw new InvalidError({
     what: `--holding: no token of ${shown(text)} is kept here`,
-    next: 'give name=token, as the reservation answered them',
+    next: 'give name=token, as the reservation returned them',
   })
 }
 

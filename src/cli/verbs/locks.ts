@@ -82,7 +82,7 @@ export const cleanup = verb({
   name: 'cleanup',
   operation: 'recovery.run',
   summary: 'Reclaim leases that lapsed longer ago than an age, and those of dead holders. Never prompts.',
-  hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue'],
+  hides: ['first', 'only', 'pauseReason', 'queue'],
   options: [{ flags: '--report', description: 'also say what is still held afterwards' }, linesOption],
   help: 'Frees tasks, items, locks and deliveries. A lease that still runs is never touched.\n  */5 * * * * holdfast locks cleanup --max-age 1h --report',
   async act(call) {

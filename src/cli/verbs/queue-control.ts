@@ -114,7 +114,7 @@ const recover = verb({
   summary: 'Reclaim what lapsed in one queue, and what dead holders held there.',
   positional: ['queue'],
   requires: ['queue'],
-  hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'maxAgeMs'],
+  hides: ['first', 'only', 'pauseReason', 'maxAgeMs'],
   options: [linesOption],
   async act(call) {
     const hf = await call.open()

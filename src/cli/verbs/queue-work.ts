@@ -138,14 +138,14 @@ const claiming = {
 const next = verb({
   name: 'next',
   operation: 'queue.next',
-  act: (call) => claimWaiting(call, call.input.queue as string, 'queue.next'),
+  act: (call) => claimWaiting(call, 'queue.next', { queue: call.input.queue as string }),
   ...claiming,
 })
 
 const nextWithLock = verb({
   name: 'next-with-lock',
   operation: 'queue.nextWithLock',
-  act: (call) => claimWaiting(call, call.input.queue as string, 'queue.nextWithLock'),
+  act: (call) => claimWaiting(call, 'queue.nextWithLock', { queue: call.input.queue as string }),
   ...claiming,
 })
 

@@ -8,7 +8,7 @@ export const recover = verb({
   operation: 'recovery.run',
   summary:
     'Give back everything that lapsed and what the dead held, and put what is due in line; never asks.',
-  hides: ['first', 'promoteOnly', 'locksOnly', 'pauseReason', 'queue'],
+  hides: ['first', 'only', 'pauseReason', 'queue'],
   options: [
     { flags: '--all-namespaces', description: 'everywhere in the store, not only in one namespace' },
     linesOption,

@@ -143,7 +143,7 @@ const claim = verb({
 const next = verb({
   name: 'next',
   operation: 'tasks.claimNext',
-  act: (call) => claimWaiting(call, taskQueue, 'tasks.claimNext'),
+  act: (call) => claimWaiting(call, 'tasks.claimNext', { queue: taskQueue, wanted: call.input }),
   negatable: { owner: 'only what is nobody’s', host: 'only what belongs on no machine' },
   makesStore: true,
   help: 'Exit code 6: nothing fits; 4: as many tasks are held as allowed; 9: tasks are paused.',
@@ -306,10 +306,11 @@ const cleanupLocks = verb({
     healingText(
       {
         recoveryTimestamp: view.now,
-        reclaimed: locks.map(({ taskId, assignee, expiredMs, evidence }) => ({
+        reclaimed: locks.map(({ taskId, assignee, lockUntil, expiredMs, evidence }) => ({
           kind: 'item',
           id: taskId,
           holder: assignee,
+          expiresAt: lockUntil,
           expiredForMs: expiredMs,
           evidence,
         })),

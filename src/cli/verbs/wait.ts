@@ -38,8 +38,8 @@ type WaitingClaim = 'queue.next' | 'queue.nextWithLock' | 'tasks.claimNext'
 /** Claims, or waits until it can. Waiting costs nothing. */
 export async function claimWaiting<Name extends WaitingClaim>(
   call: Call<Name>,
-  queue: string,
   operation: Name,
+  { queue, wanted }: { queue: string; wanted?: object },
 ): Promise<ResultOf<Name>> {
   const waitMs = waitOptionMs(call)
   const claim = () => call.execute(operation, call.input)
@@ -50,7 +50,7 @@ export async function claimWaiting<Name extends WaitingClaim>(
     for (;;) {
       const answer = await hf.waitForWork<ResultOf<WaitingClaim>>({
         queue,
-        wanted: operation === 'tasks.claimNext' ? call.input : undefined,
+        wanted,
         waitMs,
         signal,
         claim,

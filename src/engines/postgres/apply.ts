@@ -9,9 +9,12 @@ import { brokenRule } from '../../domain/item-soundness.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { changedWords, type ReadyWord } from '../../domain/ready-word.ts'
 import type { StateFloor } from '../../domain/state.ts'
+import type { Change, Decision, EventDraft } from '../../port/decision.ts'
+import type { SealedEvents } from '../../port/event.ts'
 import { differenceJson, newRowJson } from '../difference.ts'
-import type { Change, Decision, EventDraft, SealedEvents } from '../engine.ts'
-import { columnOf, differing, jsonText, type Kind, replacing, type Schema, schema } from '../schema.ts'
+import { QueryTexts } from '../query-texts.ts'
+import type { Kind } from '../row-code.ts'
+import { columnOf, differing, jsonText, replacing, type Schema, schema } from '../schema.ts'
 import { bigints, texts } from './parameter.ts'
 import type { Query } from './plan.ts'
 import { columnName } from './tables.ts'
@@ -171,24 +174,23 @@ function closingFirst(netChanges: readonly NetChange[]): NetChange[] {
   return [...netChanges.filter(isClosing), ...netChanges.filter((netChange) => !isClosing(netChange))]
 }
 
-const updateTexts = new Map<string, string>()
+const updateTexts = new QueryTexts()
 
 function updateText(table: Schema, fields: readonly string[]): string {
-  const key = `${table.name} ${fields.join(' ')}`
-  const known = updateTexts.get(key)
-  if (known !== undefined) return known
+  return updateTexts.of(`${table.name} ${fields.join(' ')}`, () => buildUpdate(table, fields))
+}
+
+function buildUpdate(table: Schema, fields: readonly string[]): string {
   const types = [...table.asRead, ...fields].map((field, index) => `$${index + 3}::${typeOf(table, field)}[]`)
   const names = [
     ...table.asRead.map((field) => `old_${columnOf(field)}`),
     ...fields.map((field) => `new_${columnOf(field)}`),
   ]
   const sets = fields.map((field) => `${columnName(columnOf(field))} = v.new_${columnOf(field)}`).join(', ')
-  const text = counted(`update holdfast.${table.name} t set ${sets}
+  return counted(`update holdfast.${table.name} t set ${sets}
 from unnest(${types.join(', ')}) as v(${names.join(', ')})
 ${found(table)}
 where ${isAsRead(table)}`)
-  updateTexts.set(key, text)
-  return text
 }
 
 /**

@@ -3,6 +3,8 @@
  * first, and which of the items it names others wait for. Raises an error if the store has moved: a copy locks the
  * lanes, and by then the batch has written one of them.
  */
+
+import { QueryTexts } from '../query-texts.ts'
 import { endedDelays, isDueIn, lapsedLeases } from './due.ts'
 import { texts } from './parameter.ts'
 import type { PlanScope, Query, Row } from './plan.ts'
@@ -46,18 +48,17 @@ export function aroundQuery(
   }
 }
 
-const known = new Map<string, string>()
+const known = new QueryTexts()
 
 function textFor(writes: boolean, checksLapsed: boolean, hasIds: boolean, graceMs: number): string {
   const key = `${writes} ${checksLapsed} ${hasIds} ${graceMs}`
-  const text =
-    known.get(key) ??
-    `select holdfast.now_ms(), holdfast.wall_ms(),
+  return known.of(
+    key,
+    () => `select holdfast.now_ms(), holdfast.wall_ms(),
 ${checksLapsed ? `${isLapsed(graceMs)} or ${isDue}` : 'false'},
 ${hasIds ? blockers : 'null'},
-${writes ? moved : 'null'}`
-  known.set(key, text)
-  return text
+${writes ? moved : 'null'}`,
+  )
 }
 
 export function readAround(row: Row | undefined): Around {

@@ -10,8 +10,12 @@ import type { Item } from '../../domain/item.ts'
 import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { decide } from '../../operations/decide.ts'
+import type { Command } from '../../port/command.ts'
+import type { Change, Decision } from '../../port/decision.ts'
+import type { SealedEvents } from '../../port/event.ts'
+import type { Loaded, Needs, Selector } from '../../port/selector.ts'
+import type { Tables } from '../../port/tables.ts'
 import { leavesWaiting } from '../cascade.ts'
-import type { Change, Command, Decision, Loaded, Needs, SealedEvents, Selector, Tables } from '../engine.ts'
 import { rowWithoutDamage } from '../row.ts'
 import { applying, type EventRow, maxEvents, tellEvents } from './apply.ts'
 import { type Around, type AroundWanted, aroundQuery, lapsedQuery, readAround, staleQuery } from './around.ts'
@@ -437,7 +441,7 @@ export class Batch {
     try {
       // No prototype: some fields are named by text from the caller.
       const rows: Record<string, unknown> = Object.create(null)
-      for (const { field, plan, answers } of needs) rows[field] = plan.read(answers, this.#itemsOf(plan))
+      for (const { field, plan, answers } of needs) rows[field] = this.#read(plan, answers)
       let step = steps.next(rows as Loaded<Needs>)
       if (!step.done && this.#isUnneeded(step.value)) step = steps.next(noneWait(step.value))
       if (step.done) {
@@ -457,6 +461,12 @@ export class Batch {
       if (!isHoldfastError(error)) throw error
       this.#answers.push([waiting, { error }])
     }
+  }
+
+  #read(plan: Plan, answers: readonly (readonly Row[])[]): unknown {
+    const found = plan.read(answers, this.#itemsOf(plan))
+    const { joined } = this.#set
+    return joined.length === 0 || !plan.afterJoining ? found : plan.afterJoining(found, joined)
   }
 
   #itemsOf(plan: Plan): Item[] {

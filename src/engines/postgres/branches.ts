@@ -4,7 +4,7 @@
  */
 import { type Admission, admit, type BranchFacts } from '../../domain/branch.ts'
 import type { Environment } from '../../environment.ts'
-import type { EngineOptions } from '../engine.ts'
+import type { EngineOptions } from '../../port/engine.ts'
 import type { MarkedBranch } from './timeline.ts'
 
 export class Branches {

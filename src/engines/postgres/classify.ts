@@ -78,7 +78,7 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
     case '22021':
     case '22P05':
       return new InvalidError({
-        what: 'a text holds a character that PostgreSQL cannot store (NUL)',
+        what: 'the text contains a character that PostgreSQL cannot store (NUL)',
         next: 'leave the character out',
         facts,
         cause,
@@ -164,7 +164,7 @@ function isUntrusted(error: unknown): error is Error {
 function untrusted(location: string, cause: Error): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
     what: `the server at ${location} could not prove its identity: ${cause.message}`,
-    next: 'check the host and sslmode; NODE_EXTRA_CA_CERTS names a file with further authorities to trust',
+    next: 'check the host and sslmode; to trust your own authorities, name their file in NODE_EXTRA_CA_CERTS',
     facts: { location },
     cause,
   })
@@ -197,7 +197,7 @@ export function inDoubt(location: string, cause: unknown): HoldfastError {
   const isUnconfirmed = cause instanceof Unconfirmed
   const what = isUnconfirmed
     ? `the commit at ${location} waits for the synchronous standby ${cause.standbys}: whether the change will last is not known`
-    : `${location} was lost during a commit: whether the change was made is not known`
+    : `${location} was lost during a commit: it is not known whether the change was made`
   return new HoldfastError('STORE_UNAVAILABLE', {
     what,
     next: 'check before you repeat it, or repeat it under the same idempotency key',
@@ -211,7 +211,7 @@ function behindUnconfirmed(location: string, cause: Unconfirmed): HoldfastError 
   const { standbys } = cause
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `a commit before this one at ${location} waits for the synchronous standby ${standbys}; nothing was changed`,
-    next: 'bring a standby back, or take it off synchronous_standby_names; then call again',
+    next: 'bring a standby back or remove it from synchronous_standby_names, then call again',
     facts: { location, inDoubt: false, synchronousStandbys: standbys },
     cause,
   })

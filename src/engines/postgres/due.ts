@@ -3,7 +3,7 @@
  * whether there is any, the planner expects many and would read the table until it meets one, which is usually never. A
  * damaged row is not healed, so it must not count as due: every claim and every sweep would try again.
  */
-import { isDelayed, now, readableItem, unspared, wall } from './rows.ts'
+import { isDelayed, now, readableItem, readableLock, readableRun, unspared, wall } from './rows.ts'
 
 export interface DueSource {
   readonly table: string
@@ -25,7 +25,7 @@ export function lapsedLeases(graceMs: number): readonly DueSource[] {
     {
       table: 'lock',
       rows: 'true',
-      isDue: `t.expires_at < ${now} ${unspared(graceMs, 't.expires_at', isDelayed)} and (t.patterns is null or holdfast.is_json(t.patterns))`,
+      isDue: `t.expires_at < ${now} ${unspared(graceMs, 't.expires_at', isDelayed)} ${readableLock}`,
       order: 't.expires_at',
     },
   ]
@@ -50,9 +50,9 @@ export const otherLosses: readonly DueSource[] = [
 export const orphanedRuns: DueSource = {
   table: 'progress',
   rows: "t.status = 'running'",
-  isDue: `(t.cursor is null or holdfast.is_json(t.cursor)) and not exists (
+  isDue: `not exists (
   select 1 from holdfast.lock l where l.namespace = t.namespace and l.name = t.lock and l.token = t.token
-)`,
+) ${readableRun}`,
   order: 't.lock',
 }
 

@@ -7,8 +7,9 @@ import { type Environment, settlesWithin } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { type Prepared, prepare } from '../../operations/decide.ts'
 import { entropyFor } from '../../operations/table.ts'
+import type { Command } from '../../port/command.ts'
+import type { Engine, EngineOptions, StoreStatus } from '../../port/engine.ts'
 import { Cascades } from '../cascade.ts'
-import type { Command, Engine, EngineOptions, StoreStatus } from '../engine.ts'
 import { type Address, parseAddress } from './address.ts'
 import { Bells } from './bells.ts'
 import { Branches } from './branches.ts'
@@ -190,13 +191,11 @@ export class PostgresEngine implements Engine {
       address,
       environment: options.environment,
       session: sessionOf(options),
-      promotesOnly: !options.recoverOnClaim,
+      healing: options.healing,
       manualGraceMs,
       lineStarts,
       renewals: this.#renewals,
       onRenewalsLeft: () => this.#wakeLanes(),
-      onRecovered: options.onRecovered,
-      onRecoveryFailed: options.onRecoveryFailed,
       times: () => this.#times(),
       isDoubtful: () => this.#clock.isDoubtful,
       outage: () => this.#clock.outage,
@@ -228,7 +227,7 @@ export class PostgresEngine implements Engine {
     this.#cascades = new Cascades({
       environment: options.environment,
       execute: (command) => this.#add(prepare(command)),
-      onFailed: (error) => options.onRecoveryFailed(error, 'completion', null),
+      onFailed: (error) => options.onCascadeFailed(error),
     })
     this.#bells = new Bells(options.environment, address, {
       // The last rings go out on the lane of the last commits.

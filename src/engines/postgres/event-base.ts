@@ -118,7 +118,7 @@ function assertNumbersLeft(transactions: number): void {
   if (transactions <= maxTransactions - transactionsKept) return
   throw new HoldfastError('STORE_UNFIT', {
     what: 'the numbers for events of this store are used up: they are counted by the transactions of its server, of which it has seen 2^40',
-    next: 'begin a new store in another schema and move what is open there; its numbers begin at 1',
+    next: 'start a new store in another schema and move the open work there; its numbers start at 1',
     facts: { transactions },
   })
 }

@@ -1,7 +1,7 @@
 /** A filter of items, as SQL and as a check of an item at hand. */
 import type { Item } from '../../domain/item.ts'
 import { wordIn, wordsIn } from '../../domain/task.ts'
-import type { ItemFilter } from '../engine.ts'
+import type { ItemFilter } from '../../port/item.ts'
 import type { Parameters } from './rows.ts'
 
 /** Conditions only for the fields that are asked for; the values are parameters. */

@@ -7,10 +7,8 @@ import { isCommitted, isLost, type SentBatch } from '../../domain/commit-loss.ts
 import type { Outage } from '../../domain/outage.ts'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
-import { claimedQueues, type Prepared, prepare } from '../../operations/decide.ts'
-import type { RecoveryReport } from '../../operations/recovery/recovery.ts'
-import { entropyFor } from '../../operations/table.ts'
-import type { Command } from '../engine.ts'
+import { claimsIn, prepare } from '../../operations/decide.ts'
+import type { HealingBeforeClaims } from '../../port/healing.ts'
 import type { Address } from './address.ts'
 import { Batch, type BatchScope, type Done } from './batch.ts'
 import { classify, inDoubt, isContention, isDisconnect, isLockedOut, unavailable } from './classify.ts'
@@ -70,11 +68,8 @@ export interface LaneOptions extends FindOptions {
   onRenewalsLeft(): void
   readonly lineStarts: LineStarts
   readonly session: SessionOptions
-  /** Healing before claims is turned off; delays still end on time. */
-  readonly promotesOnly: boolean
+  readonly healing: HealingBeforeClaims | null
   readonly manualGraceMs: number
-  onRecovered(report: RecoveryReport, trigger: 'claim', ms: number): void
-  onRecoveryFailed(error: unknown, trigger: 'claim', queue: string | null): void
   times(): { now: number; wall: number } | null
   /** The branch in use, and the marks of its history. */
   branch(): { readonly mark: string; readonly marks: readonly string[] }
@@ -293,7 +288,7 @@ export class Lane {
         return this.#try(batch, { heals, shorts: shorts + 1 })
       }
       if (!(error instanceof RetryBatch && error.heals)) return error
-      await this.#heal(batch)
+      await this.#heal(batch, this.#options.healing as HealingBeforeClaims)
       return this.#try(batch, { heals: false })
     } finally {
       unwatch()
@@ -323,27 +318,19 @@ export class Lane {
   }
 
   /** Heals in a separate transaction. Its failure is reported and keeps nobody from claiming. */
-  async #heal(batch: readonly Waiting[]): Promise<void> {
-    const { onRecovered, onRecoveryFailed } = this.#options
-    const queues = claimedQueues(batch)
+  async #heal(batch: readonly Waiting[], healing: HealingBeforeClaims): Promise<void> {
+    const claims = claimsIn(batch)
     const started = this.#environment.monotonic()
     this.#environment.reached?.('recovery.begun')
-    const healing = waitingFor({
-      prepared: this.#recoveryBefore(claimOf(batch), queues),
+    const recovery = waitingFor({
+      prepared: prepare(healing.commandBefore(claims)),
       kind: 'write',
-      resolve: (report) =>
-        onRecovered(report as RecoveryReport, 'claim', this.#environment.monotonic() - started),
-      reject: (error) => onRecoveryFailed(error, 'claim', queues[0] ?? null),
+      resolve: (report) => healing.done(report, this.#environment.monotonic() - started),
+      reject: (error) => healing.failed(error, claims.queues[0] ?? null),
       askedAt: started,
       deadline: started,
     })
-    await this.#settleOne(healing)
-  }
-
-  #recoveryBefore({ namespace, caller }: Command, first: readonly string[]): Prepared {
-    const input = { trigger: 'claim', promoteOnly: this.#options.promotesOnly, first }
-    const entropy = entropyFor('recovery.run', input, this.#environment)
-    return prepare({ operation: 'recovery.run', input, namespace, caller, entropy })
+    await this.#settleOne(recovery)
   }
 
   /** Pauses without holding anything, measured by the server's time. */
@@ -357,12 +344,13 @@ export class Lane {
     connection: Connection,
     { heals, shorts }: { heals: boolean; shorts: number },
   ): BatchScope {
-    const { address, environment, checksLapsed, promotesOnly, manualGraceMs, lineStarts } = this.#options
+    const { address, environment, checksLapsed, healing, manualGraceMs, lineStarts } = this.#options
     const times = this.#options.times()
     const isDoubtful = this.#options.isDoubtful()
     const askedAt = environment.monotonic()
     const { namespace } = (batch[0] as Waiting).prepared.command
-    const mayLook = heals && checksLapsed && batch.some(({ prepared }) => prepared.operation.claims)
+    const mayLook =
+      heals && healing !== null && checksLapsed && batch.some(({ prepared }) => prepared.operation.claims)
     const looks = mayLook && (this.#isLookDue(namespace) || times !== null)
     return {
       namespace,
@@ -372,7 +360,7 @@ export class Lane {
       bucket: this.#bucket,
       checksLapsed: looks,
       checksLapsedIfShort: mayLook && !looks,
-      healsLapsed: !promotesOnly,
+      healsLapsed: healing?.reclaims ?? false,
       lineStarts: times === null ? lineStarts : null,
       acceptsShort: shorts > maxShorts,
       isPooled: address.isPooled,
@@ -568,11 +556,6 @@ function firstDeadline(waiting: readonly Waiting[]): number {
 
 function mayTryAgain(failure: unknown): boolean {
   return failure instanceof RetryBatch || failure instanceof ChangedTwice || isContention(failure)
-}
-
-function claimOf(batch: readonly Waiting[]): Command {
-  const { prepared } = batch.find((waiting) => waiting.prepared.operation.claims) as Waiting
-  return prepared.command
 }
 
 function busy(location: string, cause: unknown): HoldfastError {

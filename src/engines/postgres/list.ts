@@ -1,6 +1,6 @@
 /** Pages of a queue: open items in working order, then closed ones, newest first. */
 import { compareInLine, type Item, type Phase } from '../../domain/item.ts'
-import type { Selectors } from '../engine.ts'
+import type { Selectors } from '../../port/selector.ts'
 import { compareClosed, cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
 import { pageOf } from '../page.ts'
 import { filterText } from './filter.ts'

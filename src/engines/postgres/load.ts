@@ -1,5 +1,5 @@
 /** How to load the rows that a command names: one function per selector, by noun in `loaders/`. */
-import type { Selector } from '../engine.ts'
+import type { Selector } from '../../port/selector.ts'
 import { answerLoaders } from './loaders/answer.ts'
 import { crashLoaders } from './loaders/crash.ts'
 import { dependentLoaders } from './loaders/dependent.ts'

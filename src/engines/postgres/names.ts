@@ -1,6 +1,6 @@
 /** Names stand for things, existing or not. A transaction that decides on a thing holds its name until it commits. */
 import { createHash } from 'node:crypto'
-import type { Change } from '../engine.ts'
+import type { Change } from '../../port/decision.ts'
 import type { Query } from './plan.ts'
 
 const queueName = (queue: string) => `queue:${queue}`

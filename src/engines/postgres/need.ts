@@ -1,5 +1,5 @@
 /** Something a command needs: how to load it, and what was answered. */
-import type { Selector } from '../engine.ts'
+import type { Selector } from '../../port/selector.ts'
 import type { Plan, Query, Row } from './plan.ts'
 
 export interface Need {

@@ -97,9 +97,12 @@ begin
     union all
     select 'reference', c.relname, a.grantee
     from relation c
-    join pg_attribute f on f.attrelid = c.oid and f.attacl is not null
+    join pg_attribute f on f.attrelid = c.oid
     cross join aclexplode(f.attacl) a
-    where a.privilege_type = 'REFERENCES'
+    -- As a list, which the server looks up in an index; by a join alone it reads the columns of all schemas.
+    where f.attrelid = any (array(select each.oid from relation each))
+      and f.attacl is not null
+      and a.privilege_type = 'REFERENCES'
     union all
     -- What our deletes cascade to has triggers of its owner's. Deferred ones run at our commit, before PostgreSQL 18 as us.
     select distinct 'key', n.nspname || '.' || o.relname, o.relowner
@@ -164,7 +167,7 @@ export function unsafeSchema(location: string, error: { readonly detail?: string
   if (faults.length > maxShown) shown.push('and more')
   return new HoldfastError('STORE_UNFIT', {
     what: `others could run code as the role of ${location}, or change what it reads: ${shown.join('; ')}`,
-    next: 'let the role of the URL, or a role it belongs to, own the schema with all that is in it, and take such rights from others; allowUnsafeSchema=true in the URL accepts it as it is',
+    next: 'make the role of the URL, or a role it belongs to, the owner of the schema and everything in it, and revoke such rights from others; allowUnsafeSchema=true in the URL accepts it as it is',
     facts: { location, faults },
     cause: error,
   })

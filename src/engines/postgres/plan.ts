@@ -3,7 +3,8 @@
  * pipelined round trip, and gives each plan its answers to read. No query depends on another's answer.
  */
 import type { Item, LinePosition } from '../../domain/item.ts'
-import type { Tables } from '../engine.ts'
+import type { Waiter } from '../../domain/lock-line.ts'
+import type { Tables } from '../../port/tables.ts'
 
 export type Row = readonly unknown[]
 
@@ -50,6 +51,11 @@ export interface Plan<Result = unknown> {
   isPartial?(answers: readonly (readonly Row[])[]): boolean
   /** `items` are the existing items that the plan named, or those of its line. */
   read(answers: readonly (readonly Row[])[], items: readonly Item[]): Result
+  /**
+   * What it would have read after these waiters joined their lines. Without it, the command waits for the next batch: a
+   * thousand callers of one lock would take a thousand batches.
+   */
+  afterJoining?(result: Result, joined: readonly Waiter[]): Result
 }
 
 export interface PlanScope {

@@ -1,4 +1,5 @@
 /** Queries for rows as the rules see them, and the rows read from their answers. */
+import type { OfInstances } from '../../port/instance.ts'
 import { DamagedRowError, rowWithoutDamage } from '../row.ts'
 import type { Schema } from '../schema.ts'
 import type { PlanScope, Query, Row } from './plan.ts'
@@ -12,6 +13,12 @@ export const wall = '(select holdfast.wall_ms())'
 export const readableItem = ['data', 'waiting_for', 'ancestors', 'blockers']
   .map((column) => `and holdfast.is_json(t.${column})`)
   .join(' ')
+
+/** Locks whose patterns can be read. A damaged reservation stays in the store, and blocks nothing. */
+export const readableLock = 'and (t.patterns is null or holdfast.is_json(t.patterns))'
+
+/** Runs whose cursor can be read. */
+export const readableRun = 'and (t.cursor is null or holdfast.is_json(t.cursor))'
 
 /** Leaves out leases that nobody renews and that the store still spares; empty where it spares none. */
 export function unspared(manualGraceMs: number, expiry: string, unless = ''): string {
@@ -36,6 +43,15 @@ export class Parameters {
     this.values.push(value)
     return `$${this.values.length}`
   }
+}
+
+/** What these processes hold, all of it or one agent's. */
+export function ofInstances(
+  { instances, agent }: Pick<OfInstances, 'instances' | 'agent'>,
+  parameters: Parameters,
+): string {
+  const itsOwn = agent === undefined ? '' : `and t.agent = ${parameters.add(agent)}`
+  return `and t.instance = any(${parameters.add(instances)}) ${itsOwn}`
 }
 
 /**
@@ -78,7 +94,10 @@ export function decodeFirst<Result>(table: Schema, rows: readonly Row[] | undefi
   return row ? decode<Result>(table, row) : null
 }
 
-/** A row with damaged JSON cannot be decided on; it is left out, so that it keeps no others from healing. */
+/**
+ * A row with damaged JSON cannot be decided on; it is left out, so that it keeps no others from healing. A query with a
+ * limit leaves it out itself: a page of damaged rows would hide what comes after them.
+ */
 export function decodeReadable<Result>(table: Schema, rows: readonly Row[] | undefined): Result[] {
   return (rows ?? []).flatMap((row) => {
     const found = decodeIfReadable<Result>(table, row)

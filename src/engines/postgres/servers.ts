@@ -204,7 +204,7 @@ function noneWithoutStore(error: unknown): Row[] {
 function notServing({ host, port }: ServerHost, why: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `the server at ${host}:${port} does not serve: ${why}`,
-    next: 'this process goes on looking for the primary',
+    next: 'this process keeps looking for the primary',
     facts: { host, port },
   })
 }

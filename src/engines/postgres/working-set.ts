@@ -3,8 +3,10 @@
  * changed; if it needs anything else of theirs, it waits for the next batch.
  */
 import { compareInLine, type Item } from '../../domain/item.ts'
+import type { Waiter } from '../../domain/lock-line.ts'
 import type { StateFloor } from '../../domain/state.ts'
-import type { Change, Tables } from '../engine.ts'
+import type { Change } from '../../port/decision.ts'
+import type { Tables } from '../../port/tables.ts'
 import { schema, type TableName } from '../schema.ts'
 import { namesOf } from './names.ts'
 import type { ItemNames, LineWant, Plan } from './plan.ts'
@@ -29,6 +31,9 @@ export class WorkingSet {
   readonly #damaged: { readonly row: Readonly<Record<string, unknown>>; readonly error: unknown }[] = []
   readonly #netChanges = new Map<string, NetChange>()
   readonly #names = new Set<string>()
+  /** Waiters that joined a line here, and the names of those lines and of their agents. */
+  readonly #joined: Waiter[] = []
+  readonly #joinedNames = new Set<string>()
   readonly #tables = new Set<keyof Tables>()
   /** What a command that asked for more rows is working on, by name or id: nobody else decides on it meanwhile. */
   readonly #reserved = new Map<string, unknown>()
@@ -60,7 +65,10 @@ export class WorkingSet {
   }
 
   note(change: Change): void {
-    for (const name of namesOf(change)) this.#names.add(name)
+    const isJoining = change.table === 'waiter' && change.before === null && change.after !== null
+    if (isJoining) this.#joined.push(change.after)
+    const names = isJoining ? this.#joinedNames : this.#names
+    for (const name of namesOf(change)) names.add(name)
     this.#tables.add(change.table)
     if (change.table === 'item') this.#noteItem(change.before, change.after)
     if (change.table === 'sealedEvents') return
@@ -88,9 +96,16 @@ export class WorkingSet {
     else if (before) this.#items.delete(before.id)
   }
 
+  get joined(): readonly Waiter[] {
+    return this.#joined
+  }
+
   /** Whether the plan was loaded without something that another command of the batch did or is about to do. */
   isBehind(plan: Plan, owner: unknown): boolean {
-    const isTaken = (name: string) => this.#names.has(name) || this.#isReserved(name, owner)
+    const isTaken = (name: string) =>
+      this.#names.has(name) ||
+      (plan.afterJoining === undefined && this.#joinedNames.has(name)) ||
+      this.#isReserved(name, owner)
     return (
       (plan.names ?? none).some(isTaken) ||
       (plan.sharedNames ?? none).some(isTaken) ||

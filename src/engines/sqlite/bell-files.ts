@@ -54,7 +54,7 @@ export class BellFiles {
     const file = this.#of(bell)
     try {
       const descriptor = file.open()
-      if (file.stats().size >= maxBytes) ftruncateSync(descriptor)
+      if (file.sizeAtOpen >= maxBytes) ftruncateSync(descriptor)
       writeSync(descriptor, byte)
     } finally {
       file.close()

@@ -6,8 +6,8 @@
  */
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import type { Environment } from '../../environment.ts'
+import type { EngineOptions } from '../../port/engine.ts'
 import { BellListeners } from '../bell-listeners.ts'
-import type { EngineOptions } from '../engine.ts'
 import { Hearing } from '../hearing.ts'
 import { BellFiles, type BellState } from './bell-files.ts'
 
@@ -72,7 +72,7 @@ export class Bells {
   ring(bells: Iterable<number>): void {
     for (const bell of bells) {
       this.#listeners.call(bell)
-      if (this.#files === null || this.#closed) continue
+      if (this.#files === null || this.#closed || this.#owed.has(bell)) continue
       const waitMs = this.#quietMs(bell)
       if (waitMs <= 0) this.#write(bell, this.#files)
       else {
@@ -96,7 +96,8 @@ export class Bells {
   }
 
   #giveDue(): void {
-    this.#giveSome((bell) => this.#quietMs(bell) <= 0)
+    // A timer counts whole milliseconds and may fire a little early; another one for the rest would cost more.
+    this.#giveSome((bell) => this.#quietMs(bell) < 1)
     const waits = [...this.#owed].map((bell) => this.#quietMs(bell))
     if (waits.length > 0) this.#giveIn(Math.min(...waits))
   }

@@ -57,7 +57,7 @@ export function passing(cause: unknown): Error {
 export function atCommit(error: unknown, location: string): unknown {
   if (primaryCode(error) !== primary.ioError) return error
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `the disk of ${location} failed at the commit: whether the change was made is not known`,
+    what: `the disk of ${location} failed at the commit: it is not known whether the change was made`,
     next: 'check the disk; check before you repeat it, or repeat it under the same idempotency key',
     facts: { location, sqliteCode: primary.ioError, inDoubt: true },
     cause: error,
@@ -67,7 +67,7 @@ export function atCommit(error: unknown, location: string): unknown {
 /** The disk failed again before this call wrote anything. */
 export function unsettled(location: string, cause: unknown): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `the disk of ${location} still fails; nothing was changed by this call, and an earlier change is in doubt`,
+    what: `the disk of ${location} still fails; this call changed nothing, and an earlier change is in doubt`,
     next: 'check the disk, then call again',
     facts: { location, sqliteCode: primary.ioError, inDoubt: false },
     cause,
@@ -114,7 +114,7 @@ export function classify(error: unknown, location: string): unknown {
     case primary.cantOpen:
       return new HoldfastError('STORE_UNAVAILABLE', {
         what: `the store ${location} cannot be opened for writing`,
-        next: 'check that the folder exists and its permissions',
+        next: 'check that the folder exists, and its permissions',
         facts,
         cause,
       })

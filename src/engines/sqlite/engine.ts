@@ -8,11 +8,11 @@ import { isUnknownBoot } from '../../domain/boot.ts'
 import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { realPath } from '../../host/store-path.ts'
-import { claimedQueues, decide, type Prepared, prepare } from '../../operations/decide.ts'
-import type { RecoveryReport } from '../../operations/recovery/recovery.ts'
-import { entropyFor } from '../../operations/table.ts'
+import { claimsIn, decide, type Prepared, prepare } from '../../operations/decide.ts'
+import type { Command } from '../../port/command.ts'
+import type { Decision } from '../../port/decision.ts'
+import type { Engine, EngineOptions, StoreStatus, StoreWarning } from '../../port/engine.ts'
 import { Cascades, leavesWaiting } from '../cascade.ts'
-import type { Command, Decision, Engine, EngineOptions, StoreStatus, StoreWarning } from '../engine.ts'
 import { apply } from './apply.ts'
 import { Bells } from './bells.ts'
 import { atCommit, classify, isBusy, isUnwritable, unsettled } from './classify.ts'
@@ -238,7 +238,7 @@ export class SqliteEngine implements Engine {
     this.#cascades = new Cascades({
       environment: options.environment,
       execute: (command) => this.#write(prepare(command)),
-      onFailed: (error) => options.onRecoveryFailed(error, 'completion', null),
+      onFailed: (error) => options.onCascadeFailed(error),
     })
     this.status = {
       engine: 'sqlite',
@@ -580,26 +580,21 @@ export class SqliteEngine implements Engine {
    * is reported, and the claim goes ahead.
    */
   #healBeforeClaims(batch: Waiting[]): void {
+    const { healing } = this.#options
     const claim = batch.find(({ prepared }) => prepared.operation.claims)
-    if (!claim) return
-    const { namespace, caller } = claim.prepared.command
-    const [queue = null] = claimedQueues([claim])
+    if (!claim || healing === null) return
+    const { namespace } = claim.prepared.command
     const started = this.#environment.monotonic()
     try {
       const { stale, due } = lookAhead(this.#source(namespace, this.#memory.of(namespace)))
-      // Even with healing before claims turned off, delays end on time.
-      const promoteOnly = !this.#options.recoverOnClaim
-      if (!due && (promoteOnly || !stale)) return
+      if (!due && !(stale && healing.reclaims)) return
       this.#rollBack()
       this.#environment.reached?.('recovery.begun')
-      const input = { trigger: 'claim', promoteOnly, first: claimedQueues(batch) }
-      const entropy = entropyFor('recovery.run', input, this.#environment)
-      const command: Command = { operation: 'recovery.run', input, namespace, caller, entropy }
-      const report = this.#transactNow(prepare(command)) as RecoveryReport
-      this.#options.onRecovered(report, 'claim', this.#environment.monotonic() - started)
+      const report = this.#transactNow(prepare(healing.commandBefore(claimsIn(batch))))
+      healing.done(report, this.#environment.monotonic() - started)
     } catch (error) {
       if (isBusy(error)) throw error
-      this.#options.onRecoveryFailed(classify(error, this.#location), 'claim', queue)
+      healing.failed(classify(error, this.#location), claimsIn(batch).queues[0] ?? null)
     }
     if (!this.#connection.isTransaction) this.#begin()
   }

@@ -1,5 +1,5 @@
 /** An item filter as SQL: one text for each set of requested fields, with the values as parameters. */
-import type { ItemFilter } from '../engine.ts'
+import type { ItemFilter } from '../../port/item.ts'
 import type { Value } from './driver.ts'
 
 /** Values that are not text are ignored; the same rule as `wordIn` and `wordsIn` in the domain. */

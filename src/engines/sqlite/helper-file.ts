@@ -20,7 +20,7 @@ import {
 import { dirname } from 'node:path'
 import { maxBells } from '../../domain/bell.ts'
 import { isOwn, isShared } from '../../host/access.ts'
-import type { StoreWarning } from '../engine.ts'
+import type { StoreWarning } from '../../port/engine.ts'
 
 export const turnEnd = '-turn'
 const bellFolderEnd = '-bells'
@@ -31,14 +31,25 @@ export function bellEnd(bell: number): string {
   return `${bellFolderEnd}/${String(bell).padStart(2, '0')}`
 }
 
+interface OpenedFile {
+  readonly descriptor: number
+  readonly dev: number
+  readonly ino: number
+  readonly size: number
+}
+
 export class HelperFile {
   readonly path: string
+  /** Its folder; null if that is the store's own. */
+  readonly #folder: string | null
   readonly #store: string
   readonly #flags: number
-  #opened: { readonly descriptor: number; readonly dev: number; readonly ino: number } | null = null
+  #opened: OpenedFile | null = null
 
   constructor(store: string, end: string, flags: number) {
     this.path = store + end
+    const folder = dirname(this.path)
+    this.#folder = folder === dirname(store) ? null : folder
     this.#store = store
     this.#flags = flags
   }
@@ -53,8 +64,9 @@ export class HelperFile {
     return this.#opened !== null
   }
 
-  stats(): Stats {
-    return fstatSync(this.open())
+  /** How large it was when it was opened. */
+  get sizeAtOpen(): number {
+    return this.#opened?.size ?? 0
   }
 
   /** Throws if what is there must not be used. Does not open it. */
@@ -79,21 +91,21 @@ export class HelperFile {
     this.#opened = null
   }
 
-  #open(): { descriptor: number; dev: number; ino: number } {
+  #open(): OpenedFile {
     this.#assertFolder()
     const descriptor = this.#openExisting() ?? this.#make() ?? this.#openExisting()
     if (descriptor === null) throw new Error(`${this.path} cannot be had`)
     const found = fstatSync(descriptor)
     const fault = faultOf(found, this.#store)
-    if (fault === null) return { descriptor, dev: found.dev, ino: found.ino }
+    if (fault === null) return { descriptor, dev: found.dev, ino: found.ino, size: found.size }
     closeSync(descriptor)
     throw unused(this.path, fault)
   }
 
   /** Creates our folder if it is missing. Symbolic links to it are not followed either. */
   #assertFolder(): void {
-    const folder = dirname(this.path)
-    if (folder === dirname(this.#store)) return
+    const folder = this.#folder
+    if (folder === null) return
     const found = lstatSync(folder, { throwIfNoEntry: false })
     const fault = folderFault(found, this.#store)
     if (fault !== null) throw unused(folder, fault)

@@ -1,5 +1,5 @@
 /** Loads the rows a command names: one function per selector, grouped by noun in `loaders/`. */
-import type { Loaded, Needs, Selector } from '../engine.ts'
+import type { Loaded, Needs, Selector } from '../../port/selector.ts'
 import { answerLoaders } from './loaders/answer.ts'
 import { crashLoaders } from './loaders/crash.ts'
 import { dependentLoaders } from './loaders/dependent.ts'

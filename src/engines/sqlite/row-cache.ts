@@ -6,7 +6,8 @@
 import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import type { Waiter } from '../../domain/lock-line.ts'
-import type { Change, DefinedQueue } from '../engine.ts'
+import type { Change } from '../../port/decision.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
 import type { Connection } from './connection.ts'
 
 /** Maximum number of held items kept; the rest are simply read again. */

@@ -2,6 +2,8 @@
 import type { Item } from '../../domain/item.ts'
 import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
+import type { OfInstances } from '../../port/instance.ts'
+import { QueryTexts } from '../query-texts.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
 import type { RowCache } from './row-cache.ts'
@@ -39,6 +41,16 @@ export function inList(values: readonly string[]): string {
   return JSON.stringify(values)
 }
 
+/** What these processes hold, all of it or one agent's; two parameters. */
+export const ofInstances = 'and instance in (select value from json_each(?)) and agent is coalesce(?, agent)'
+
+export function ofInstancesValues({
+  instances,
+  agent,
+}: Pick<OfInstances, 'instances' | 'agent'>): [string, string | null] {
+  return [inList(instances), agent ?? null]
+}
+
 /** Excludes leases that nobody renews and that the store still spares; empty if it spares none. */
 export function unspared({ manualGraceMs }: Source, expiry: string, unless = ''): string {
   return manualGraceMs === 0 ? '' : `and (instance is not null ${unless} or ${expiry} < ?)`
@@ -62,20 +74,10 @@ and peer.start_time is own.start_time`
 }
 
 const selectItem = select(tables.item)
-const itemQueries = new Map<string, string>()
-/** A bound, because limits are written into the SQL. */
-const maxItemQueries = 1000
+const itemQueries = new QueryTexts()
 
-/**
- * The whole SQL text of a query, built once: looking up a statement by a long new string costs as much as running it.
- */
 function itemQuery(where: string): string {
-  const known = itemQueries.get(where)
-  if (known !== undefined) return known
-  const text = `${selectItem}\n${where}`
-  if (itemQueries.size >= maxItemQueries) itemQueries.clear()
-  itemQueries.set(where, text)
-  return text
+  return itemQueries.of(where, () => `${selectItem}\n${where}`)
 }
 
 /**

@@ -11,7 +11,7 @@ import { runInNewContext } from 'node:vm'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { fileModeIn } from '../../host/access.ts'
-import type { StoreWarning } from '../engine.ts'
+import type { StoreWarning } from '../../port/engine.ts'
 import { Connection } from './connection.ts'
 import { idOf, lookAt } from './file-stats.ts'
 import { helperWarnings } from './helper-file.ts'
@@ -200,7 +200,7 @@ export function lostError(location: string, how: string): HoldfastError {
 
 function doubtError(location: string, how: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `the store ${location} was ${how} during this change, which is in the former file only`,
+    what: `the store ${location} was ${how} during this change, which only the former file has`,
     next: 'close this handle, open the store again and check before you repeat it',
     facts: { location, lost: how, inDoubt: true },
   })

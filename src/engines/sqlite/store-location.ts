@@ -4,7 +4,7 @@ import { basename, dirname } from 'node:path'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { isShared } from '../../host/access.ts'
-import type { StoreWarning } from '../engine.ts'
+import type { StoreWarning } from '../../port/engine.ts'
 
 /** Refuses a location where SQLite's locks, or its log, are not shared by everybody. */
 export function assertLocal(location: string, { host }: Environment): void {

@@ -20,7 +20,7 @@ export function assertNoStrayLog(location: string): void {
   if (!hasLog(location) || sizeOf(location) > 0n) return
   const log = logOf(location)
   throw new HoldfastError('STORE_UNFIT', {
-    what: `there is no store at ${location}, but the log of one (${log}), which may hold acknowledged changes`,
+    what: `there is no store at ${location}, but the log of one (${log}), which may contain acknowledged changes`,
     next: `put the store file back, or stop its processes and remove ${log} and ${location}-shm`,
     facts: { location, log },
   })
@@ -31,7 +31,7 @@ export function assertNoLogAt(formerly: string, location: string): void {
   if (formerly === location || !isLogWithoutStore(formerly)) return
   const log = logOf(formerly)
   throw new HoldfastError('STORE_UNFIT', {
-    what: `${location} was ${formerly} before, where its log still is (${log}), which may hold acknowledged changes`,
+    what: `${location} was ${formerly} before, where its log still is (${log}), which may contain acknowledged changes`,
     next: `rename it back to ${formerly}, open and close it there once, and rename it again when no process has it open`,
     facts: { location, formerly, log },
   })

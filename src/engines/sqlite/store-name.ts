@@ -10,7 +10,7 @@
 import { basename, dirname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { HoldfastError } from '../../errors.ts'
-import type { StoreWarning } from '../engine.ts'
+import type { StoreWarning } from '../../port/engine.ts'
 import { Connection } from './connection.ts'
 import { lookAt } from './file-stats.ts'
 import { isCurrent } from './migrate.ts'
@@ -99,7 +99,7 @@ function linked(location: string, links: bigint): StoreWarning {
 function refuse(location: string, links: bigint, kept: StoreName | null): never {
   const name = kept?.path ?? null
   throw new HoldfastError('STORE_UNFIT', {
-    what: `${location} is one of ${links} names (hard links) of a file${name === null ? ', and which is its own is not known' : ` whose own name is ${JSON.stringify(name)}`}; a store that is opened by two names loses changes`,
+    what: `${location} is one of ${links} names (hard links) of a file${name === null ? ', and it is not known which is its own' : ` whose own name is ${JSON.stringify(name)}`}; a store that is opened by two names loses changes`,
     next: name === null ? 'remove the other names' : 'open it by its own name, or remove the other names',
     facts: { location, links: Number(links), name },
   })

@@ -2,16 +2,8 @@
 import { renewalFields } from '../../domain/event.ts'
 import { jsonField } from '../difference.ts'
 import { rowOf, rowWithoutDamage } from '../row.ts'
-import {
-  columnOf,
-  differing,
-  jsonText,
-  type Kind,
-  replacing,
-  type Schema,
-  schema,
-  type TableName,
-} from '../schema.ts'
+import type { Kind } from '../row-code.ts'
+import { columnOf, differing, jsonText, replacing, type Schema, schema, type TableName } from '../schema.ts'
 import type { Value } from './driver.ts'
 
 export interface Table extends Schema {

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
-import type { Kind } from '../schema.ts'
+import type { Kind } from '../row-code.ts'
 import {
   eventTable,
   floorTable,

@@ -209,7 +209,7 @@ function busyError(location: string, timeoutMs: number, cause: unknown): Holdfas
 
 function unreadableError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
   return new HoldfastError('BUSY', {
-    what: `another process kept ${location} from being read for ${timeoutMs} ms`,
+    what: `${location} could not be read for ${timeoutMs} ms, because another process was using it`,
     next: 'try again; if it persists, look for a process that was stopped while it recovered the log (state T in ps)',
     facts: { location, timeoutMs },
     cause,

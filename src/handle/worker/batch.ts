@@ -26,8 +26,11 @@ export type BatchItems<Item> =
 
 /** What a handler gets besides its item. */
 export interface BatchContext {
+  /** The run this item belongs to. */
   readonly run: string
+  /** The key under which its outcome is stored. */
   readonly key: string
+  /** The fencing token of the lock. */
   readonly token: number
   /** Fires when the lock is lost or the batch should stop. */
   readonly signal: AbortSignal
@@ -40,19 +43,20 @@ export type BatchHandler<Item> = (item: Item, context: BatchContext) => unknown
 
 /** How the items of a batch are handled. */
 export interface BatchOptions<Item> {
-  /** The key under which an item's outcome is stored; default the item itself, when it is a string. */
-  readonly keyOf?: (item: Item) => string
+  /** The key that an item's outcome is stored under; default: the item itself, if it is a string. */
+  readonly keyOf?: ((item: Item) => string) | undefined
   /** Items at once; default by the number of items: 3 to 20. */
-  readonly concurrency?: number
-  /** Rest between two items of one line of work, ms; default 200. */
-  readonly gapMs?: number
-  /** How many items there are; default counted where that can be done beforehand. */
-  readonly total?: number
-  readonly completion?: 'processed' | 'successful'
+  readonly concurrency?: number | undefined
+  /** Pause between two items of the same runner, ms; default 200. */
+  readonly gapMs?: number | undefined
+  /** How many items there are; default: counted, if they can be counted beforehand. */
+  readonly total?: number | undefined
+  /** Completed when all are processed (default), or only when none failed. */
+  readonly completion?: 'processed' | 'successful' | undefined
   /** Stops before the next item; the run is paused. */
-  readonly signal?: AbortSignal
-  /** Called each time the run is completed, once, by the runner that did it, while it still holds the lock. */
-  readonly onComplete?: (progress: ProgressView) => unknown
+  readonly signal?: AbortSignal | undefined
+  /** Called once each time the run is completed, by the runner that completed it, while it still holds the lock. */
+  readonly onComplete?: ((progress: ProgressView) => unknown) | undefined
 }
 
 interface Work<Item> {

@@ -3,6 +3,12 @@
  * in the same tick, so they share a transaction. Prefetched items are held under leases like any other.
  */
 import * as z from 'zod'
+import {
+  isLeftToOthers,
+  spreadAfterItem,
+  spreadAfterNothing,
+  spreadAfterSilence,
+} from '../../domain/crowding.ts'
 import { failureFacts, failureOf, retryableIn, textOf } from '../../domain/failure.ts'
 import { nearestName } from '../../domain/name.ts'
 import { processingLockName } from '../../domain/queue.ts'
@@ -13,9 +19,11 @@ import * as fields from '../../operations/fields.ts'
 import { parseInput } from '../../operations/operation.ts'
 import type { ItemView } from '../../operations/view.ts'
 import { answerThatEnded, type Lease, whenLost } from '../../runtime/lease/keeper.ts'
-import { assertSignal, optionsOf } from '../../runtime/session/input.ts'
+import { assertSignal, given, optionsOf } from '../../runtime/session/input.ts'
 import type { LockUse, Session } from '../../runtime/session/session.ts'
-import type { BackoffOptions, Queue, QueueItem } from '../queue.ts'
+import type { Queue } from '../queue.ts'
+import type { QueueItem } from '../queue-answers.ts'
+import type { BackoffOptions } from '../queue-options.ts'
 import {
   type WorkerEventName,
   type WorkerListener,
@@ -27,6 +35,7 @@ import {
 export interface WorkContext {
   /** Fires when the lease is lost, the item is cancelled, or the worker stops and no longer waits for this handler. */
   readonly signal: AbortSignal
+  /** The lease on the item. */
   readonly lease: Lease
   /** Records progress of the item. */
   progress(progress: unknown): Promise<void>
@@ -38,25 +47,25 @@ export type Handler<Payload> = (item: QueueItem<Payload>, context: WorkContext) 
 /** How a worker claims and runs items. */
 export interface WorkOptions {
   /** Handlers at once; default 1. A queue with a processing lock always runs one. */
-  readonly concurrency?: number
+  readonly concurrency?: number | undefined
   /** Items claimed ahead of free handlers; default 0. */
-  readonly prefetch?: number
+  readonly prefetch?: number | undefined
   /** Length of the leases, ms, at least 500; default is the queue's, then the handle's. */
-  readonly leaseMs?: number
+  readonly leaseMs?: number | undefined
   /** How the waits between retries grow; default that of the queue. */
-  readonly backoff?: BackoffOptions
+  readonly backoff?: BackoffOptions | undefined
   /**
-   * Look for work at least this often even when nothing rings, ms. By default every second, and less and less often, down
+   * Look for work at least this often, even when nothing rings, ms. By default every second, and less and less often, down
    * to every five seconds, while there is nothing to do and rings are known to arrive.
    */
-  readonly pollEveryMs?: number
+  readonly pollEveryMs?: number | undefined
   /** Stops the worker like `stop()`. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /**
    * On SIGINT and SIGTERM, drains for at most 8 s, gives back what is left, and lets the signal end the process unless
    * the program listens for it too; a second signal gives back at once. Default true; false leaves it to the program.
    */
-  readonly stopOnSignals?: boolean
+  readonly stopOnSignals?: boolean | undefined
 }
 
 interface Claimed<Payload> {
@@ -90,17 +99,22 @@ interface Running<Payload> {
   done: Promise<void>
 }
 
-const defaults = Object.freeze({ concurrency: 1, prefetch: 0, pollEveryMs: 1000, stopOnSignals: true })
+interface Defaults {
+  readonly concurrency: number
+  readonly prefetch: number
+  readonly pollEveryMs: number
+  readonly stopOnSignals: boolean
+}
+const defaults: Defaults = Object.freeze({
+  concurrency: 1,
+  prefetch: 0,
+  pollEveryMs: 1000,
+  stopOnSignals: true,
+})
 /** The longest poll interval when notifications arrive and the caller has set none. */
 const maxPollEveryMs = 5000
 /** As often as a running process recovers: a claim also reclaims what a look does not see. */
 const claimEveryMs = 5000
-/** However crowded the queue, an item that nobody takes is noticed within this time. */
-const maxSpreadMs = 500
-/** How much to delay the next look after the first one in vain. Doubles with each further one. */
-const spreadMsFirst = 4
-/** A queue without notifications is no longer crowded, so the delay halves in this time. */
-const spreadHalfLifeMs = 1000
 /** What is due by our clock may not be due yet by the store's. */
 const lookAtLeastMs = 20
 const optionNames = [...Object.keys(defaults), 'leaseMs', 'backoff', 'signal']
@@ -145,10 +159,9 @@ const maxTimeMs = 24 * 60 * 60 * 1000
 /** Runs a handler for each item of a queue. Created by `hf.work()`. */
 export class Worker<Payload> {
   readonly #session: Session
-  readonly #queue: Queue<Payload>
+  readonly #queue: Queue<unknown, Payload>
   readonly #handler: Handler<Payload>
-  readonly #options: Required<Omit<WorkOptions, 'leaseMs' | 'backoff' | 'signal'>> &
-    Pick<WorkOptions, 'leaseMs' | 'backoff'>
+  readonly #options: Defaults & Pick<WorkOptions, 'leaseMs' | 'backoff'>
   readonly #environment: Environment
   /** Whether the caller left the poll interval to us. */
   readonly #mayRest: boolean
@@ -186,14 +199,14 @@ export class Worker<Payload> {
     isAtWork: () =>
       this.#claiming !== null ||
       this.#finishing.size + this.#ahead.length > 0 ||
-      (this.#running.size > 0 && this.#session.keepsLock(processingLockName(this.#queue.name))),
+      (this.#running.size > 0 && this.#session.grants.keepsLock(processingLockName(this.#queue.name))),
   }
   #takesLock: boolean | null = null
 
   /** `onStopped` is called whenever a stop has finished. */
   constructor(
     session: Session,
-    queue: Queue<Payload>,
+    queue: Queue<unknown, Payload>,
     handler: Handler<Payload>,
     options: WorkOptions,
     onStopped: () => void,
@@ -207,7 +220,7 @@ export class Worker<Payload> {
     assertSignal('work', options.signal)
     assertRenewing(session)
     assertBackoff(options.backoff)
-    this.#options = { ...defaults, ...options }
+    this.#options = { ...defaults, ...given(options) }
     this.#mayRest = options.pollEveryMs === undefined
     assertWhole('concurrency', this.#options.concurrency, 1, 1000)
     assertWhole('prefetch', this.#options.prefetch, 0, 1000)
@@ -243,7 +256,7 @@ export class Worker<Payload> {
    * that others hold are not waited for. While the queue is paused, or others hold its processing lock, it keeps
    * waiting: use `signal` to give up, and the promise rejects with its reason.
    */
-  async idle({ signal }: { signal?: AbortSignal } = {}): Promise<boolean> {
+  async idle({ signal }: { signal?: AbortSignal | undefined } = {}): Promise<boolean> {
     assertSignal('worker.idle', signal)
     const claimsBefore = this.#claims
     // A claim already under way does not count: it may have been decided before the caller added its work.
@@ -287,7 +300,7 @@ export class Worker<Payload> {
    * Stops claiming, gives back prefetched items, and waits for handlers up to `drainMs` (default 30 s). Then fires the
    * signals of those still running and gives their items back.
    */
-  async stop({ drainMs = drainDefaultMs }: { drainMs?: number } = {}): Promise<void> {
+  async stop({ drainMs = drainDefaultMs }: { drainMs?: number | undefined } = {}): Promise<void> {
     assertWhole('drainMs', drainMs, 0, maxTimeMs)
     try {
       await this.#stop(drainMs)
@@ -354,17 +367,12 @@ export class Worker<Payload> {
   /** Stops renewing an item, so that it comes back when its lease ends. Does nothing if it has already ended. */
   #letLapse({ id, token }: QueueItem<Payload>): void {
     this.#session.keeper.lose({ kind: 'item', id, token }, 'its worker could not finish it')
-    this.#session.ended('item', id, token, {})
+    this.#session.grants.ended('item', id, token, {})
   }
 
-  /**
-   * Every idle worker of a queue is notified of the same item. A worker that gets what it asks for looks at once. One
-   * that came too late delays its next looks by a little, each at a random time. Of forty workers, one then looks first
-   * and takes the item, and the others are spared most looks and nearly all claims.
-   */
   #heard(): void {
     const now = this.#environment.monotonic()
-    this.#spreadMs *= 0.5 ** ((now - this.#heardAt) / spreadHalfLifeMs)
+    this.#spreadMs = spreadAfterSilence(this.#spreadMs, now - this.#heardAt)
     this.#heardAt = now
     const delayMs = this.#spreadMs * this.#environment.random()
     if (delayMs < 1) {
@@ -383,20 +391,16 @@ export class Worker<Payload> {
     this.#unwake = this.#session.onRing({ kind: 'queue', name: this.#queue.name }, () => this.#heard())
   }
 
-  /**
-   * While others wait in line to write, one of them will most likely take the item we saw. If forty idle workers joined
-   * the line for one item, everybody would wait for forty write transactions. An item that is left for too long is
-   * claimed anyway.
-   */
   #leavesItToOthers(idle: Idleness): boolean {
     const now = this.#environment.monotonic()
-    if (now - (idle.seenAt ?? now) >= maxSpreadMs || this.#session.engine.isCrowded?.() !== true) return false
+    const isCrowded = this.#session.engine.isCrowded?.() === true
+    if (!isLeftToOthers(now - (idle.seenAt ?? now), isCrowded)) return false
     this.#idle = { ...idle, seenAt: idle.seenAt ?? now }
     return true
   }
 
   #cameTooLate(): void {
-    this.#spreadMs = Math.min(maxSpreadMs, 2 * Math.max(spreadMsFirst, this.#spreadMs))
+    this.#spreadMs = spreadAfterNothing(this.#spreadMs)
   }
 
   #ring(): void {
@@ -469,7 +473,7 @@ export class Worker<Payload> {
         for (const { item, lease } of claimed)
           whenLost(lease, (error) => this.#listeners.tell('lost', { item, error }))
         this.#idle = null
-        this.#spreadMs /= 2
+        this.#spreadMs = spreadAfterItem(this.#spreadMs)
         this.#ahead.push(...claimed)
         return 0
       }
@@ -710,6 +714,7 @@ export class Worker<Payload> {
     this.#session.logger.warn({ queue: this.#queue.name, ...facts, error: textOf(error) }, 'worker.failed')
   }
 
+  /** The same as `stop()`, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop()
   }

@@ -9,7 +9,7 @@ import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { crashNeeds } from '../lease/watch.ts'
 import { type OutputOf, operation } from '../operation.ts'
-import { maxDeaths } from '../recovery/recovery.ts'
+import { maxDeaths } from '../recovery/report.ts'
 import { identity, instanceView } from './instance.ts'
 
 export const register = operation({
@@ -79,6 +79,7 @@ const agentView = lazily(() =>
     suspect: z.boolean().describe('Its last three claims all ended in a crash.'),
   }),
 )
+/** A running process of the fleet, as the store knows it. */
 export type AgentView = OutputOf<typeof agentView>
 
 export const list = operation({

@@ -1,8 +1,8 @@
 /** The process behind a claim: the caller's own, or the one registered for its agent. */
 import type { Claimant } from '../../domain/instance.ts'
 import type { Holder } from '../../domain/lease.ts'
-import type { Caller } from '../../engines/engine.ts'
 import { endedError } from '../../errors.ts'
+import type { Caller } from '../../port/command.ts'
 
 export const claimant = ({ agent, instance }: Caller) => ({ select: 'claimant', agent, instance }) as const
 

@@ -2,11 +2,14 @@
 import * as z from 'zod'
 import { type Delivery, giveBackDelivery } from '../../domain/delivery.ts'
 import { endInstance, type Instance } from '../../domain/instance.ts'
-import { type Item, releaseItem } from '../../domain/item.ts'
+import type { Item } from '../../domain/item.ts'
+import { releaseItem } from '../../domain/item-end.ts'
 import type { Lock } from '../../domain/lock.ts'
 import type { Waiter } from '../../domain/lock-line.ts'
 import { knownState } from '../../domain/workflow.ts'
-import type { Change, Context, DefinedQueue } from '../../engines/engine.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
 import { pausedRuns, runNeeds } from '../lock/run.ts'
 import { ask, operation } from '../operation.ts'
@@ -34,9 +37,10 @@ export const end = operation({
       /** There may be more to give back. Call again; the instance ends with the last batch. */
       more: z.boolean(),
     }),
-  needs({ id }) {
+  needs({ id }, { agent }) {
     // Waits for rows that others are working on: if skipped, they would stay held until their leases lapse.
-    const all = { instances: [id], limit: maxReleased, waits: true } as const
+    // Only its own: a claim that another agent bound to this instance is lost with it, not given back by it.
+    const all = { instances: [id], agent, limit: maxReleased, waits: true } as const
     return {
       found: { select: 'instances', ids: [id] } as const,
       items: { select: 'itemsOfInstances', ...all, queue: null } as const,
@@ -48,7 +52,7 @@ export const end = operation({
   decide({ found: [instance], ...rows }, { reason }, context) {
     const isStranger = instance !== undefined && instance.agent !== context.agent
     if (isStranger) return { changes: [], result: { released: 0, more: false } }
-    const held = firstPiece(rows, context.agent)
+    const held = firstPiece(rows)
     const needs = {
       queues: { select: 'queues', names: [...new Set(held.items.map(({ queue }) => queue))] } as const,
       ...runNeeds(held.locks),
@@ -73,11 +77,10 @@ function isAll(piece: Holdings, rows: Holdings): boolean {
   return kinds.every((kind) => piece[kind].length === rows[kind].length && rows[kind].length < maxReleased)
 }
 
-/** Only its own: a claim that another agent bound to this instance is lost with it, not given back by it. */
-function firstPiece(rows: Holdings, agent: string): Holdings {
+function firstPiece(rows: Holdings): Holdings {
   let left = maxReleased
-  const take = <Row extends { readonly agent: string | null }>(all: readonly Row[]): Row[] => {
-    const taken = all.filter((row) => row.agent === agent).slice(0, left)
+  const take = <Row>(all: readonly Row[]): Row[] => {
+    const taken = all.slice(0, left)
     left -= taken.length
     return taken
   }

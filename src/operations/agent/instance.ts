@@ -10,13 +10,13 @@ import {
   silentAfterMs,
   startInstance,
 } from '../../domain/instance.ts'
-import type { Change } from '../../engines/engine.ts'
 import { HoldfastError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { ask, operation } from '../operation.ts'
 import { signedBy } from '../recovery/reclaim.ts'
-import { healer } from '../recovery/recovery.ts'
+import { healer } from '../recovery/report.ts'
 
 const id = lazily(() => fields.text(100).min(1))
 
@@ -108,7 +108,7 @@ function requireSame(known: Instance, process: ProcessIdentity): Instance {
   throw new HoldfastError('DUPLICATE', {
     what: `instance ${known.id} is another process (${known.pid} on ${known.hostName})`,
     next: 'join under a new id',
-    facts: { id: known.id },
+    facts: { field: 'id', value: known.id, existing: known.id },
   })
 }
 

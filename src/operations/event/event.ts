@@ -11,9 +11,10 @@ import {
   subjects,
 } from '../../domain/event.ts'
 import { decideSealable, isAnyOld } from '../../domain/sealing.ts'
-import type { Change, Checkpoint, ImageRow } from '../../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Change } from '../../port/decision.ts'
+import type { Checkpoint, ImageRow } from '../../port/event.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation } from '../operation.ts'
 import { beforeOf, isPast, past } from '../recovery/horizon.ts'

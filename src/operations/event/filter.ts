@@ -5,15 +5,16 @@ import { shown } from '../../domain/text.ts'
 import { InvalidError } from '../../errors.ts'
 import type { EventView } from './event.ts'
 
+/** Which events are wanted; fields you leave out let every event pass. */
 export interface EventFilter {
   /** Only events of this kind of thing, such as `item` or `lock`. */
-  readonly subject?: EventView['subject']
+  readonly subject?: EventView['subject'] | undefined
   /** Only events of the thing with this id; needs its `subject`. */
-  readonly id?: string
+  readonly id?: string | undefined
   /** Only events of these kinds, such as `item.failed`. */
-  readonly kinds?: readonly EventView['kind'][]
+  readonly kinds?: readonly EventView['kind'][] | undefined
   /** Only events of this queue and its items. */
-  readonly queue?: string
+  readonly queue?: string | undefined
 }
 
 export function isWanted(event: EventView, { subject, id, kinds, queue }: EventFilter): boolean {

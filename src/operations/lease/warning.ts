@@ -5,8 +5,10 @@
  */
 import * as z from 'zod'
 import { type LeaseColumns, leaseStatus } from '../../domain/lease.ts'
-import type { Context, Loaded, Remark } from '../../engines/engine.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Remark } from '../../port/decision.ts'
+import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { type OutputOf, operation } from '../operation.ts'
 import { lockRef } from './lease.ts'

@@ -9,7 +9,7 @@ import { readWords, taskQueue } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation } from '../operation.ts'
-import { death, maxDeaths } from '../recovery/recovery.ts'
+import { death, maxDeaths } from '../recovery/report.ts'
 import { requireItem } from '../subject.ts'
 import { ref } from '../task/view.ts'
 import { lockRef } from './lease.ts'
@@ -75,6 +75,7 @@ const staleLocks = lazily(() =>
     suspectAgents: z.array(z.string()).describe('Agents whose last three claims all ended in a crash.'),
   }),
 )
+/** How many leases have expired or lost their holder, and which. */
 export type StaleLocks = OutputOf<typeof staleLocks>
 
 export const crashNeeds = {
@@ -164,6 +165,7 @@ function nameOf(item: Item): Pick<StaleLocks['locks'][number], 'kind' | 'id' | '
 }
 
 const lockStatus = lazily(() => z.object({ taskId: z.string(), ...holder(), ...watched() }))
+/** What is known about one held lock. */
 export type LockStatus = OutputOf<typeof lockStatus>
 
 export const getLockStatus = operation({

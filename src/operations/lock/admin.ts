@@ -3,27 +3,30 @@ import * as z from 'zod'
 import { type Lock, manualLockMs } from '../../domain/lock.ts'
 import { loseLock, transferLock } from '../../domain/lock-line.ts'
 import { isOver } from '../../domain/reservation.ts'
-import type { Change, Context } from '../../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { ask, operation, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
 import { lockName } from './name.ts'
 import { pausedRuns, runNeeds } from './run.ts'
 
-const reason = lazily(() =>
-  fields.text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.'),
-)
 const token = lazily(() => fields.token.describe('Only the slot under this token; without it, every slot.'))
 
 export const forceRelease = operation({
   name: 'locks.forceRelease',
   summary: "Force-release a lock. The holder's signal fires; a lock delay still applies.",
   effect: 'admin',
+  needsReason: true,
   tokenIdentifies: 'request',
   input: () =>
-    z.strictObject({ name: fields.name.describe('Name of the lock.'), token: token(), reason: reason() }),
+    z.strictObject({
+      name: fields.name.describe('Name of the lock.'),
+      token: token(),
+      reason: fields.operatorReason(),
+    }),
   output: () => z.object({ released: z.number() }),
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
   decide({ locks }, input, context) {
@@ -48,8 +51,13 @@ export const forceReleaseAgent = operation({
   name: 'locks.forceReleaseAgent',
   summary: 'Force-release every named lock and reservation of an agent; at most 200 per call.',
   effect: 'admin',
+  needsReason: true,
   input: () =>
-    z.strictObject({ agent: fields.name.describe('Whose locks.'), reason: reason(), dryRun: fields.dryRun }),
+    z.strictObject({
+      agent: fields.name.describe('Whose locks.'),
+      reason: fields.operatorReason(),
+      dryRun: fields.dryRun,
+    }),
   output: () => z.object({ released: z.number(), more: z.boolean() }),
   needs: ({ agent, dryRun }) => ({
     held: { select: 'namedLocksOf', agent, limit: dryRun ? maxDryRun : maxPerAgent } as const,
@@ -78,6 +86,7 @@ export const transfer = operation({
   name: 'locks.transfer',
   summary: 'Transfer a lock to another agent under a new token. The former holder is fenced off.',
   effect: 'admin',
+  needsReason: true,
   tokenIdentifies: 'request',
   input: () =>
     z.strictObject({
@@ -85,7 +94,7 @@ export const transfer = operation({
       to: fields.name.describe('The agent that gets it, as a manual lease.'),
       token: fields.token.describe('Which slot, when several are held.'),
       leaseMs: fields.leaseMs,
-      reason: reason(),
+      reason: fields.operatorReason(),
     }),
   output: lockView,
   needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),

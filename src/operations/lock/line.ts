@@ -1,8 +1,9 @@
 /** The line for a named lock: checking whose turn it is, staying in line, leaving it. */
 import * as z from 'zod'
 import { lookAtLine, maxAhead, renewWaiters, type Waiter } from '../../domain/lock-line.ts'
-import type { Change, Context } from '../../engines/engine.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { lockNameOf, maxRenewals } from '../lease/lease.ts'
 import { type OutputOf, operation } from '../operation.ts'

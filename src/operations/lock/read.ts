@@ -36,6 +36,7 @@ const lockInfo = lazily(() =>
     progress: progressView().nullable(),
   }),
 )
+/** A lock, its holders and its line. */
 export type LockInfo = OutputOf<typeof lockInfo>
 
 export const getCurrentLockInfo = operation({

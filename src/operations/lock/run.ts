@@ -1,7 +1,8 @@
 /** The run a lock was held for. When the lock ends, for whatever reason, a run that is still running is paused. */
 import type { Lock } from '../../domain/lock.ts'
 import { type Progress, pauseProgress } from '../../domain/progress.ts'
-import type { Change, Context } from '../../engines/engine.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
 
 /** Rows needed when locks end; none for locks that were held for no run. */
 export const runNeeds = (locks: readonly Pick<Lock, 'run'>[]) => ({

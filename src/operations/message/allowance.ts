@@ -1,6 +1,6 @@
 /** Per-minute limits while several deliveries or escalations are decided at once. */
 import { type Allowance, type Marks, takeAllowance } from '../../domain/allowance.ts'
-import type { Change } from '../../engines/engine.ts'
+import type { Change } from '../../port/decision.ts'
 import { allowanceChange } from './thread.ts'
 
 /** Hands out each time slot once. A slot in the future belongs to whoever was deferred to it. */

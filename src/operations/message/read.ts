@@ -32,6 +32,7 @@ export const get = operation({
 })
 
 const letterPage = lazily(() => z.object({ messages: z.array(letterView()), next: z.string().nullable() }))
+/** One page of an inbox. */
 export type LetterPage = OutputOf<typeof letterPage>
 
 export const inbox = operation({
@@ -71,6 +72,7 @@ export const inbox = operation({
 })
 
 const messagePage = lazily(() => z.object({ messages: z.array(messageView()), next: z.string().nullable() }))
+/** One page of messages. */
 export type MessagePage = OutputOf<typeof messagePage>
 
 const pageInput = lazily(() => z.strictObject({ sender: sender(), ...page() }))

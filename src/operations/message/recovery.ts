@@ -1,7 +1,8 @@
 /** Recovery of messages: deliveries whose sender was lost become due again. */
 import type { Delivery } from '../../domain/delivery.ts'
 import { type Deaths, type Reclaimed, recoverDelivery } from '../../domain/recovery.ts'
-import type { Change, Context } from '../../engines/engine.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
 
 interface LostDeliveries {
   readonly lapsed: readonly Delivery[] | null

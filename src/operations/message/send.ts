@@ -6,9 +6,11 @@ import { createMessage, type Thread } from '../../domain/message.ts'
 import { nearestNames } from '../../domain/name.ts'
 import { type Recipient, unregistered } from '../../domain/recipient.ts'
 import { makePolicy } from '../../domain/redelivery-policy.ts'
-import type { Caller, Change, Context, Decision, Loaded } from '../../engines/engine.ts'
 import { HoldfastError, InvalidError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Caller, Context } from '../../port/command.ts'
+import type { Change, Decision } from '../../port/decision.ts'
+import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation, type Step } from '../operation.ts'
 import {
@@ -111,6 +113,7 @@ const sent = lazily(() =>
     deferredMs: z.number(),
   }),
 )
+/** What became of a message that was sent. */
 export type Sent = OutputOf<typeof sent>
 
 export const sendWithAck = operation({

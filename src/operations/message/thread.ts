@@ -5,9 +5,11 @@ import type { Delivery } from '../../domain/delivery.ts'
 import type { EventKind } from '../../domain/event.ts'
 import type { Message, Thread } from '../../domain/message.ts'
 import { type Recipient, unregistered } from '../../domain/recipient.ts'
-import type { Caller, Change, Selectors } from '../../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Caller } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
+import type { Selectors } from '../../port/selector.ts'
 
 /** Maximum number of recipients of one message. */
 export const maxRecipients = 100
@@ -29,7 +31,7 @@ export function findMessage(found: readonly Message[], ref: string): Message | n
   const [message, another] = found
   if (message && another) {
     throw new InvalidError({
-      what: `"${ref}" is the beginning of more than one message, such as ${message.id} and ${another.id}`,
+      what: `"${ref}" is the start of more than one message id, such as ${message.id} and ${another.id}`,
       next: 'give more of the id',
       facts: { ref, ids: [message.id, another.id] },
     })

@@ -1,8 +1,9 @@
 /** Deliveries that can never be made: stopped in the store, and reported. */
 import * as z from 'zod'
 import { type Delivery, stopDelivery, strandDelivery, strandedBecause } from '../../domain/delivery.ts'
-import type { Change, Context } from '../../engines/engine.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
 import type { OutputOf } from '../operation.ts'
 
 export const undeliverable = lazily(() =>

@@ -2,11 +2,13 @@
 import * as z from 'zod'
 import { dueAt } from '../../domain/delay.ts'
 import { maxBlockers } from '../../domain/dependency.ts'
-import { createItem, type Item, type NewItem, priorityDefault } from '../../domain/item.ts'
+import type { Item } from '../../domain/item.ts'
+import { createItem, type NewItem, priorityDefault } from '../../domain/item-creation.ts'
 import { maxLine, positionOf } from '../../domain/queue-position.ts'
-import type { Context, Selector } from '../../engines/engine.ts'
 import { DuplicateError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Selector } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { type OutputOf, operation } from '../operation.ts'
 import { itemChange } from '../subject.ts'
@@ -36,7 +38,7 @@ export const newItem = lazily(() => ({
     .min(0)
     .max(maxDelayMs)
     .optional()
-    .describe('How long it waits before it can be claimed, in place of `runAt`.'),
+    .describe('How long to wait before it can be claimed, ms; instead of `runAt`.'),
   maxAttempts: z
     .int()
     .min(1)
@@ -95,27 +97,31 @@ export function dependenciesIn(rows: DependencyRows, queue: string, declared: De
 }
 
 export function toNewItem(
-  { runAt, delayMs, ...input }: Omit<NewItemInput, 'parent' | 'blockers'>,
+  input: Omit<NewItemInput, 'parent' | 'blockers'>,
   options: {
     id: string
     queue: string
     maxAttempts: number
     dependencies: Pick<NewItem, 'parent' | 'blockers'>
+    tokenFloor?: number
     context: Context
   },
 ): NewItem {
-  const { parent, blockers } = options.dependencies
+  // Written out: a field added to a spread costs a hidden class per object, and this runs for every item.
   return {
-    ...input,
     id: options.id,
     queue: options.queue,
-    runAt: dueAt({ runAt, delayMs }, options.context.wall),
-    parent,
-    blockers,
+    priority: input.priority,
+    key: input.key,
+    dedupeKey: input.dedupeKey,
+    parent: options.dependencies.parent,
+    blockers: options.dependencies.blockers,
+    runAt: dueAt(input, options.context.wall),
     maxAttempts: input.maxAttempts ?? options.maxAttempts,
     submittedBy: options.context.agent,
     payload: input.payload ?? 'null',
     data: (input.data ?? {}) as Item['data'],
+    tokenFloor: options.tokenFloor,
   }
 }
 
@@ -189,9 +195,10 @@ export const add = operation({
       queue: name,
       maxAttempts: queue.maxAttempts,
       dependencies,
+      tokenFloor: rows.tokenFloor ?? 0,
       context,
     })
-    const item = createItem({ ...draft, tokenFloor: rows.tokenFloor ?? 0 }, workflow, context.wall)
+    const item = createItem(draft, workflow, context.wall)
     const blockers = declaredItems(dependencies)
     return {
       changes: [...changes, itemChange(null, item, 'item.created', context)],

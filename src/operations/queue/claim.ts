@@ -1,21 +1,18 @@
 /** Claiming work: peek, next, claimMany, nextWithLock. */
 import * as z from 'zod'
-import { type Clocks, claimItem, compareInLine, type Item } from '../../domain/item.ts'
+import { type Clocks, compareInLine, type Item } from '../../domain/item.ts'
+import { claimItem } from '../../domain/item-claim.ts'
 import { assertRenewable, type Holder, lapsesAt, renew } from '../../domain/lease.ts'
 import { acquireLock, type Lock } from '../../domain/lock.ts'
 import { processingLockName, type Queue } from '../../domain/queue.ts'
 import type { Workflow } from '../../domain/workflow.ts'
-import type {
-  Caller,
-  Change,
-  Context,
-  Decision,
-  DefinedQueue,
-  Grant,
-  ItemFilter,
-} from '../../engines/engine.ts'
 import { InvalidError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Grant } from '../../port/answer.ts'
+import type { Caller, Context } from '../../port/command.ts'
+import type { Change, Decision } from '../../port/decision.ts'
+import type { ItemFilter } from '../../port/item.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
 import { claimant, holderWith } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { lockRef } from '../lease/lease.ts'
@@ -47,7 +44,7 @@ export const empty = lazily(() =>
     nextDueAt: z
       .number()
       .nullable()
-      .describe('When the next delayed item of any queue is due, ms since 1970.'),
+      .describe('When the next delayed item of the queue is due, ms since 1970.'),
   }),
 )
 export const held = lazily(() =>
@@ -137,7 +134,7 @@ export const look = operation({
     }),
   needs: ({ queue, lapses }, caller) => ({
     ...lineOf(queue, caller, 1),
-    nextDueAt: { select: 'nextDueAt' } as const,
+    nextDueAt: { select: 'nextDueAt', queue } as const,
     offers: { select: 'offered', queue, agent: caller.agent, filter: null, limit: 1 } as const,
     held: lapses ? ({ select: 'heldItems', queue, limit: 1 } as const) : null,
     locks: lapses ? ({ select: 'lock', name: processingLockName(queue) } as const) : null,
@@ -174,12 +171,12 @@ export const next = operation({
     process: claimant(caller),
   }),
   decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
-    if (!defined) return emptyAnswer()
+    if (!defined) return emptyAnswer(input.queue)
     const [candidate] = firstInLine(line, 1)
     if (defined.queue.slots !== null)
       return claimUnderLock(defined, candidate, holderWith(context, process), input, context)
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
-    if (!candidate) return emptyAnswer()
+    if (!candidate) return emptyAnswer(input.queue)
     const leaseMs = leaseLength(input.leaseMs, context, defined.queue)
     // Field by field, because a spread costs ten times as much and this runs for every claim.
     const { agent, instance, holderHost = null } = holderWith(context, process)
@@ -218,17 +215,17 @@ export const claimMany = operation({
     process: claimant(caller),
   }),
   decide({ defined, process, ...line }, input, context): Step<ClaimManyOutcome> {
-    if (!defined) return emptyAnswer()
+    if (!defined) return emptyAnswer(input.queue)
     const candidates = firstInLine(line, input.limit)
     if (defined.queue.slots !== null) {
       throw new InvalidError({
-        what: `queue ${input.queue} is claimed through its processing lock, one item a slot`,
+        what: `queue ${input.queue} is claimed through its processing lock, one item per slot`,
         next: 'use next() or nextWithLock()',
         facts: { queue: input.queue, slots: defined.queue.slots },
       })
     }
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
-    if (candidates.length === 0) return emptyAnswer()
+    if (candidates.length === 0) return emptyAnswer(input.queue)
     const workflow = workflowOf(defined)
     const holder = {
       ...holderWith(context, process),
@@ -259,14 +256,14 @@ export const nextWithLock = operation({
     process: claimant(caller),
   }),
   decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
-    if (!defined) return emptyAnswer()
+    if (!defined) return emptyAnswer(input.queue)
     return claimUnderLock(defined, firstInLine(line, 1)[0], holderWith(context, process), input, context)
   },
 })
 
 /** Nothing to claim now. Says when that may change, so that nobody has to guess. */
-export function emptyAnswer(): Step<{ outcome: 'empty'; nextDueAt: number | null }> {
-  return ask({ nextDueAt: { select: 'nextDueAt' } as const }, ({ nextDueAt }) => ({
+export function emptyAnswer(queue: string): Step<{ outcome: 'empty'; nextDueAt: number | null }> {
+  return ask({ nextDueAt: { select: 'nextDueAt', queue } as const }, ({ nextDueAt }) => ({
     changes: [],
     result: { outcome: 'empty', nextDueAt },
   }))
@@ -310,7 +307,7 @@ function claimUnderLock(
   const needs = {
     locks: { select: 'lock', name } as const,
     floor: { select: 'tokenFloor' } as const,
-    nextDueAt: { select: 'nextDueAt' } as const,
+    nextDueAt: { select: 'nextDueAt', queue: queue.name } as const,
     locked: { select: 'lockedItems', name } as const,
   }
   return ask(needs, ({ locks, floor, locked, nextDueAt }): Decision<ClaimOutcome> => {

@@ -1,18 +1,13 @@
 /** What an operator or submitter does: retry, cancel, setPriority, remove, cleanup, releaseFromQuarantine. */
 import * as z from 'zod'
-import {
-  assertUnneeded,
-  cancelItem,
-  describeItem,
-  type Item,
-  releaseItemFromQuarantine,
-  retryItem,
-  setItemPriority,
-} from '../../domain/item.ts'
+import { describeItem, type Item, setItemPriority } from '../../domain/item.ts'
+import { cancelItem, retryItem } from '../../domain/item-end.ts'
+import { releaseItemFromQuarantine } from '../../domain/item-loss.ts'
+import { assertUnneeded } from '../../domain/item-waiting.ts'
 import { processingLockName } from '../../domain/queue.ts'
-import type { Change } from '../../engines/engine.ts'
 import { DuplicateError, HeldError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { ask, operation } from '../operation.ts'
 import { agreedPast, beforeOf } from '../recovery/horizon.ts'

@@ -17,9 +17,11 @@ import {
   isSameWorkflow,
   type Workflow,
 } from '../../domain/workflow.ts'
-import type { Change, Context, DefinedQueue } from '../../engines/engine.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
 import { type OutputOf, operation } from '../operation.ts'
 import { requireQueue, workflowOf } from '../subject.ts'
@@ -63,6 +65,7 @@ const queueView = lazily(() =>
     version: z.number(),
   }),
 )
+/** A queue and its settings. */
 export type QueueView = OutputOf<typeof queueView>
 
 export const defineWorkflow = operation({

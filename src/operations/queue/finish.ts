@@ -1,23 +1,26 @@
 /** What a holder does with an item: renew, progress, move, complete, fail, release. */
 import * as z from 'zod'
 import { adjustBackoff, retryBackoff } from '../../domain/backoff.ts'
+import type { Item } from '../../domain/item.ts'
 import {
   assertHolds,
   completeItem,
   failItem,
-  type Item,
   isCompletedUnder,
-  type Json,
   moveItem,
-  recordProgress,
   releaseItem,
-  unblockItem,
-} from '../../domain/item.ts'
+} from '../../domain/item-end.ts'
+import { recordProgress } from '../../domain/item-loss.ts'
+import { unblockItem } from '../../domain/item-waiting.ts'
+import type { Json } from '../../domain/json.ts'
 import { isHolder, renew as renewLease } from '../../domain/lease.ts'
 import type { Queue } from '../../domain/queue.ts'
 import type { Workflow } from '../../domain/workflow.ts'
-import type { Cascade, Change, Context, DefinedQueue, Dependent, EventDraft } from '../../engines/engine.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change, EventDraft } from '../../port/decision.ts'
+import type { Cascade, Dependent } from '../../port/item.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
 import { ask, operation, type Step } from '../operation.ts'
 import { assertVersion, itemChange, requireItem, requireQueue, workflowOf } from '../subject.ts'

@@ -1,6 +1,6 @@
 /** Operations of the merge workflow only: rebase data, freshness, and the merge itself. */
 import * as z from 'zod'
-import { completeItem, isCompletedUnder, moveItem } from '../../domain/item.ts'
+import { completeItem, isCompletedUnder, moveItem } from '../../domain/item-end.ts'
 import {
   assertFresh,
   assertHeadSha,

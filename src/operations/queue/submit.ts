@@ -9,13 +9,14 @@ import {
   restacked,
   type Surroundings,
 } from '../../domain/dependency.ts'
-import { createItem, type Item } from '../../domain/item.ts'
+import type { Item } from '../../domain/item.ts'
+import { createItem } from '../../domain/item-creation.ts'
 import { assertHeadSha } from '../../domain/merge.ts'
 import { positionOf } from '../../domain/queue-position.ts'
 import { isStackedAnew, submitAgain } from '../../domain/submission.ts'
-import type { Change } from '../../engines/engine.ts'
 import { DuplicateError, InvalidError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation, type Step } from '../operation.ts'
 import { itemChange, noSurroundings, surroundingsOf } from '../subject.ts'

@@ -8,8 +8,9 @@ import {
   usualWaitMs,
   waitFor,
 } from '../../domain/horizon.ts'
-import type { Change, Context } from '../../engines/engine.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
 import { type OutputOf, operation } from '../operation.ts'
 
 /** Everything that ended at least `ageMs` before `from`, a trusted wall time. */

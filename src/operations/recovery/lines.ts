@@ -3,7 +3,8 @@ import type { Lock } from '../../domain/lock.ts'
 import type { Waiter } from '../../domain/lock-line.ts'
 import type { Progress } from '../../domain/progress.ts'
 import { type Deaths, evidenceOfLoss, type Reclaimed } from '../../domain/recovery.ts'
-import type { Change, Context } from '../../engines/engine.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
 import { pausedRun, pausedRuns } from '../lock/run.ts'
 
 export const lineNeeds = (instances: readonly string[], limit: number) => ({

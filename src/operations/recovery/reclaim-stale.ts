@@ -1,26 +1,17 @@
 /** Lets an operator reclaim work, based on its last sign of life. */
 import * as z from 'zod'
-import { processingLockName } from '../../domain/queue.ts'
-import { reclaimStaleItem, recoverLock } from '../../domain/recovery.ts'
-import type { Change } from '../../engines/engine.ts'
 import { InvalidError } from '../../errors.ts'
 import * as fields from '../fields.ts'
-import { ask, operation } from '../operation.ts'
-import {
-  describeReclaimed,
-  itemReclaim,
-  lockReclaim,
-  lossRecords,
-  processNeeds,
-  rulesFor,
-} from './reclaim.ts'
-import { maxReclaimed, report } from './recovery.ts'
+import { mapStep, operation } from '../operation.ts'
+import { decideRecovery, type RecoveryRequest, recoveryNeeds } from './recovery.ts'
+import { report } from './report.ts'
 
 export const reclaimStale = operation({
   name: 'queue.reclaimStale',
   summary:
     "An operator's tool: take held items that gave no sign of life for a time, and lapsed locks. Up to 1,000 a call.",
   effect: 'admin',
+  freshIds: () => 1,
   input: () =>
     z.strictObject({
       queue: fields.queue,
@@ -38,51 +29,39 @@ export const reclaimStale = operation({
       dryRun: fields.dryRun,
     }),
   output: () =>
-    z.object({
-      entriesReclaimed: z.number(),
-      locksCleaned: z.number(),
-      recoveryTimestamp: z.number(),
-      reclaimed: report().shape.reclaimed,
+    report().pick({
+      entriesReclaimed: true,
+      locksCleaned: true,
+      recoveryTimestamp: true,
+      reclaimed: true,
     }),
-  needs: ({ queue, thresholdMs }) => ({
-    defined: { select: 'queue', name: queue } as const,
-    silent: { select: 'silentItems', queue, thresholdMs, limit: fields.maxBatch } as const,
-    locks: { select: 'lapsedLocks', name: processingLockName(queue), limit: maxReclaimed } as const,
-  }),
-  decide({ defined, silent, locks }, input, context) {
+  needs: (input) => recoveryNeeds(requestOf(input)),
+  decide(rows, input, context) {
     if (input.force && !input.reason) {
       throw new InvalidError({
         what: 'reclaimStale with force takes work from live processes',
         next: 'say why: give a reason',
       })
     }
-    const request = { thresholdMs: input.thresholdMs, force: input.force ?? false }
-    const queues = defined ? [defined] : []
-    return ask(processNeeds(silent), ({ processes }) => {
-      const taken = silent.flatMap(
-        (item) => reclaimStaleItem(item, rulesFor(item, queues, processes), request, context) ?? [],
-      )
-      const cleaned = locks.flatMap((lock) => recoverLock(lock, new Map(), context.now) ?? [])
-      const result = {
-        entriesReclaimed: taken.length,
-        locksCleaned: cleaned.length,
-        recoveryTimestamp: context.wall,
-        reclaimed: describeReclaimed(taken, cleaned, []),
-      }
-      if (input.dryRun) return { changes: [], result }
-      return {
-        changes: [
-          ...taken.map((each) => withReason(itemReclaim(each, context, 'manual'), input.reason)),
-          ...lossRecords(taken, processes, context),
-          ...cleaned.map((each) => lockReclaim(each, context, 'manual')),
-        ],
-        result,
-      }
-    })
+    return mapStep(
+      decideRecovery(rows, requestOf(input), context),
+      ({ entriesReclaimed, locksCleaned, recoveryTimestamp, reclaimed }) => ({
+        entriesReclaimed,
+        locksCleaned,
+        recoveryTimestamp,
+        reclaimed,
+      }),
+    )
   },
 })
 
-function withReason(change: Change, reason: string | undefined): Change {
-  if (reason === undefined || !change.event) return change
-  return { ...change, event: { ...change.event, detail: { ...change.event.detail, reason } } } as Change
+function requestOf(input: {
+  readonly queue: string
+  readonly thresholdMs: number
+  readonly force?: boolean | undefined
+  readonly reason?: string | undefined
+  readonly dryRun?: boolean | undefined
+}): RecoveryRequest {
+  const { queue, thresholdMs, force = false, reason, dryRun } = input
+  return { trigger: 'manual', queue, stale: { thresholdMs, force }, reason, dryRun }
 }

@@ -1,5 +1,3 @@
-/** What reclaiming a lease from a lost holder writes (the row, its event, the record of the run) and reports. */
-import type { Delivery } from '../../domain/delivery.ts'
 import type { Healer } from '../../domain/healer.ts'
 import { type Process, recordedLoss, recordLoss } from '../../domain/instance.ts'
 import type { Item } from '../../domain/item.ts'
@@ -7,9 +5,11 @@ import { holderOf, type Lock } from '../../domain/lock.ts'
 import { processingLockName } from '../../domain/queue.ts'
 import { countRecovered, type ItemRules, type Reclaimed, type ReclaimedItem } from '../../domain/recovery.ts'
 import { builtInWorkflow } from '../../domain/workflow.ts'
-import type { Change, Context, DefinedQueue } from '../../engines/engine.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
 import { delayedLock } from '../lock/lock.ts'
-import type { RecoveryReport } from './recovery.ts'
+import type { Taken } from './report.ts'
 
 /** Rows needed to decide who is to blame for the loss of these items: the processes that held them. */
 export function processNeeds(items: readonly Item[]) {
@@ -97,42 +97,6 @@ export function lockReclaim(
   if (after) return delayedLock(before, after, evidence, context, { expiredForMs, trigger })
   const detail = { holder: holderOf(before), token: before.token, evidence, expiredForMs, trigger }
   return { table: 'lock', before, after: null, event: { kind: 'lock.expired', agent: context.agent, detail } }
-}
-
-export function describeReclaimed(
-  items: readonly Reclaimed<Item>[],
-  locks: readonly Reclaimed<Lock>[],
-  deliveries: readonly Reclaimed<Delivery>[],
-): RecoveryReport['reclaimed'] {
-  return [
-    ...items.map(({ before, evidence, expiredForMs }) => ({
-      kind: 'item' as const,
-      id: before.id,
-      holder: before.agent,
-      expiredForMs,
-      evidence,
-    })),
-    ...locks.map(({ before, evidence, expiredForMs }) => ({
-      kind: 'lock' as const,
-      id: before.name,
-      holder: holderOf(before),
-      expiredForMs,
-      evidence,
-    })),
-    ...deliveries.map(({ before, evidence, expiredForMs }) => ({
-      kind: 'delivery' as const,
-      id: before.id,
-      holder: before.agent,
-      expiredForMs,
-      evidence,
-    })),
-  ]
-}
-
-export interface Taken {
-  readonly items: readonly Reclaimed<Item>[]
-  readonly locks: readonly Reclaimed<Lock>[]
-  readonly deliveries: readonly Reclaimed<Delivery>[]
 }
 
 /** What a recovery run did: one row for each queue it took something from, and one for what belongs to no queue. */

@@ -1,30 +1,33 @@
-/** Recovery as an operation: the same command for every trigger. A dry run is the same decision, not applied. */
+/**
+ * Recovery: the same decision for every trigger and for every operation that reclaims something; they differ in what
+ * they ask it to take. A dry run is the same decision, not applied.
+ */
 import * as z from 'zod'
-import type { Delivery } from '../../domain/delivery.ts'
+import type { Healer } from '../../domain/healer.ts'
 import { endableInstances, endInstance, type Instance } from '../../domain/instance.ts'
-import { type Item, promoteItem } from '../../domain/item.ts'
+import { promoteItem } from '../../domain/item-waiting.ts'
 import { isExpired, type LeaseColumns } from '../../domain/lease.ts'
-import type { Lock } from '../../domain/lock.ts'
 import { processingLockName } from '../../domain/queue.ts'
 import {
-  countRecovered,
   type Death,
   type Deaths,
-  type Reclaimed,
+  type ReclaimedItem,
+  reclaimStaleItem,
   recoverItem,
   recoverLock,
+  type StaleRequest,
 } from '../../domain/recovery.ts'
-import type { Change, Context } from '../../engines/engine.ts'
-import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
+import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { lockRef } from '../lease/lease.ts'
 import { runNeeds } from '../lock/run.ts'
 import { deliveryReclaim, lostDeliveries, takeDeliveries } from '../message/recovery.ts'
-import { ask, type OutputOf, operation } from '../operation.ts'
+import { ask, operation, type Step } from '../operation.ts'
 import { endedCascade, firstOfEach, unblocked } from '../queue/finish.ts'
-import { type HealedLines, healLines, lineNeeds } from './lines.ts'
+import { healLines, lineNeeds } from './lines.ts'
 import {
-  describeReclaimed,
   itemReclaim,
   lockReclaim,
   lossRecords,
@@ -33,64 +36,44 @@ import {
   runRows,
   signedBy,
 } from './reclaim.ts'
+import {
+  death,
+  deathsIn,
+  healer,
+  maxDeaths,
+  maxReclaimed,
+  nothingTaken,
+  type RecoveryReport,
+  type RecoveryTrigger,
+  recoveryTriggers,
+  report,
+  summaryOf,
+} from './report.ts'
 
-/** Rows that one transaction takes: keeps it under 20 ms. */
-export const maxReclaimed = 100
-const maxDryRun = 10_000
-
-/** Dead processes that one command can name: a dry run names all of them, a real run one batch. */
-export const maxDeaths = maxDryRun
-
-export const recoveryTriggers = ['claim', 'completion', 'open', 'timer', 'waiter', 'death', 'manual'] as const
-export type RecoveryTrigger = (typeof recoveryTriggers)[number]
-
-export const report = lazily(() =>
-  z.object({
-    locksCleaned: z.number(),
-    entriesReclaimed: z.number(),
-    quarantined: z.number(),
-    messagesReclaimed: z.number(),
-    promoted: z.number(),
-    instancesEnded: z.number(),
-    waitersRemoved: z.number(),
-    progressPaused: z.number(),
-    recoveryTimestamp: z.number(),
-    ids: z.array(z.string()),
-    byState: z.record(z.string(), z.number()),
-    /** What was taken, from whom and why, for the log. */
-    reclaimed: z.array(
-      z.object({
-        kind: z.enum(['item', 'lock', 'delivery']),
-        id: z.string(),
-        holder: z.string().nullable(),
-        expiredForMs: z.number(),
-        evidence: z.string(),
-      }),
-    ),
-    /** True if there may be more than one transaction takes. */
-    more: z.boolean(),
-  }),
-)
-export type RecoveryReport = OutputOf<typeof report>
-
-export const death = lazily(() =>
-  z.strictObject({
-    instance: fields.text(100),
-    evidence: fields.text(1000),
-    isReboot: z.boolean().default(false),
-  }),
-)
-
-/** The process that heals, in a namespace that is not its own. */
-export const healer = lazily(() => z.strictObject({ host: fields.text(300), pid: z.int().min(0) }))
-
-/** `known`: what the store knows about these processes. */
-export function deathsIn(
-  deaths: readonly (Death & { readonly instance: string })[],
-  known: readonly Instance[] = [],
-): Deaths {
-  const ended = new Set(known.filter(({ endedAt }) => endedAt !== null).map(({ id }) => id))
-  return new Map(deaths.map(({ instance, ...how }) => [instance, { ...how, hasEnded: ended.has(instance) }]))
+/** What a recovery is to take. */
+export interface RecoveryRequest {
+  readonly trigger: RecoveryTrigger
+  /** Only this queue and its processing lock. */
+  readonly queue?: string | undefined
+  /** Recovery before a claim starts with the claimed queues; the rest of the batch may come from any queue. */
+  readonly first?: readonly string[] | undefined
+  readonly deaths?: readonly (Death & { readonly instance: string })[] | undefined
+  /** Instances seen alive: what they hold stays with them, even expired. */
+  readonly spared?: readonly string[] | undefined
+  /** Only what lapsed longer ago than this; dead holders are reclaimed at once. */
+  readonly maxAgeMs?: number | undefined
+  /** Judges the items of a queue by their last sign of life instead of their lease. */
+  readonly stale?: StaleRequest | undefined
+  /**
+   * Only due items, from nobody; only locks with their lines and runs, which many lapsed items must not delay; or only
+   * items. What the dead held is taken too.
+   */
+  readonly only?: 'due' | 'locks' | 'items' | undefined
+  readonly dryRun?: boolean | undefined
+  readonly pauseReason?: string | undefined
+  /** Kept with each item taken. */
+  readonly reason?: string | undefined
+  readonly healer?: Healer | undefined
 }
 
 export const run = operation({
@@ -104,210 +87,199 @@ export const run = operation({
     z.strictObject({
       trigger: z.enum(recoveryTriggers).default('manual'),
       queue: fields.queue.optional(),
-      /** Recovery before a claim starts with the claimed queues; the rest of the batch may come from any queue. */
-      first: z.array(fields.queue).max(maxReclaimed).default([]),
-      deaths: z.array(death()).max(maxDeaths).default([]),
-      dryRun: z.boolean().default(false).describe('Report what would be done, and do nothing.'),
+      first: z.array(fields.queue).max(maxReclaimed).optional(),
+      deaths: z.array(death()).max(maxDeaths).optional(),
+      dryRun: fields.dryRun,
       maxAgeMs: z
         .int()
         .min(0)
-        .default(0)
+        .optional()
         .describe('Only what lapsed longer ago than this; dead holders are reclaimed at once.'),
       pauseReason: fields.reason.describe(
         'Reason given to runs that are paused because they lost their lock.',
       ),
-      /** Only puts due items in line; takes nothing from anybody. */
-      promoteOnly: z.boolean().default(false),
-      /** Only locks with their lines and runs, and what the dead held: many lapsed items must not delay these. */
-      locksOnly: z.boolean().default(false),
+      only: z.enum(['due', 'locks', 'items']).optional(),
       healer: healer().optional(),
     }),
   output: report,
-  needs({ queue, first, deaths, dryRun, promoteOnly, locksOnly }) {
-    const instances = deaths.map(({ instance }) => instance)
-    const name = queue === undefined ? null : processingLockName(queue)
-    // A dry run blocks nobody, so it may look at everything.
-    const limit = dryRun ? maxDryRun : maxReclaimed
-    const lines = lineNeeds(instances, limit)
-    const all = !promoteOnly && queue === undefined
-    return {
-      waiters: all ? lines.waiters : null,
-      orphanWaiters: all ? lines.orphanWaiters : null,
-      orphanRuns: all ? lines.orphanRuns : null,
-      ownItems:
-        promoteOnly || first.length === 0 ? null : ({ select: 'lapsedItems', queues: first, limit } as const),
-      items:
-        promoteOnly || locksOnly
-          ? null
-          : ({ select: 'lapsedItems', queues: queue === undefined ? null : [queue], limit } as const),
-      locks: promoteOnly ? null : ({ select: 'lapsedLocks', name, limit } as const),
-      ownDue: first.length === 0 ? null : ({ select: 'dueItems', queues: first, limit } as const),
-      due: locksOnly ? null : ({ select: 'dueItems', queues: null, limit } as const),
-      freed: locksOnly ? null : ({ select: 'freedDependents', limit } as const),
-      orphans:
-        instances.length > 0
-          ? ({ select: 'itemsOfInstances', instances, queue: queue ?? null, limit } as const)
-          : null,
-      orphanLocks:
-        instances.length > 0 ? ({ select: 'locksOfInstances', instances, name, limit } as const) : null,
-      // Deliveries belong to no queue.
-      deliveries:
-        promoteOnly || locksOnly || queue !== undefined
-          ? null
-          : ({ select: 'lapsedDeliveries', limit } as const),
-      orphanDeliveries:
-        instances.length > 0 && queue === undefined
-          ? ({ select: 'deliveriesOfInstances', instances, limit } as const)
-          : null,
-      dead: instances.length > 0 ? ({ select: 'instances', ids: instances } as const) : null,
-    }
-  },
-  decide(rows, input, context) {
-    const limit = input.dryRun ? maxDryRun : maxReclaimed
-    const old = <Row extends LeaseColumns>(lapsed: readonly Row[] | null): Row[] =>
-      (lapsed ?? []).filter((row) => isExpired(row, context.now - input.maxAgeMs))
-    const items = unique(
-      [...old(rows.ownItems), ...old(rows.items), ...(rows.orphans ?? [])],
-      (item) => item.id,
-    ).slice(0, limit)
-    const locks = unique([...old(rows.locks), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit)
-    const deliveries = lostDeliveries({ lapsed: old(rows.deliveries), orphans: rows.orphanDeliveries }, limit)
-    const { dependents, finished, more: moreCascades } = rows.freed ?? noCascades
-    const due = unique([...(rows.ownDue ?? []), ...(rows.due ?? [])], ({ id }) => id)
-      .slice(0, limit)
-      .filter((item) => !items.some(({ id }) => id === item.id))
-    const waiters = unique([...old(rows.waiters), ...(rows.orphanWaiters ?? [])], ({ id }) => id)
-    const orphans = rows.orphanRuns ?? []
-    const dead = (rows.dead ?? []).filter((instance) => instance.endedAt === null)
-    if (
-      items.length +
-        locks.length +
-        waiters.length +
-        orphans.length +
-        deliveries.length +
-        due.length +
-        dead.length +
-        dependents.length +
-        finished.length ===
-      0
-    ) {
-      const nothing = { changes: [], left: [], waitersRemoved: 0, progressPaused: 0 }
-      return { changes: [], result: summary([], [], [], nothing, 0, 0, false, context) }
-    }
-
-    const names = [...new Set([...items, ...due].map((item) => item.queue))]
-    const needs = {
-      queues: { select: 'queues', names } as const,
-      ...processNeeds(items),
-      ...runNeeds(locks),
-      held: { select: 'heldByInstances', instances: dead.map(({ id }) => id) } as const,
-    }
-    return ask(needs, ({ queues, processes, runs, held }) => {
-      const deaths = deathsIn(input.deaths, rows.dead ?? [])
-      const takenItems = items.flatMap(
-        (item) => recoverItem(item, rulesFor(item, queues, processes), deaths, context) ?? [],
-      )
-      const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now, context) ?? [])
-      const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, input, context)
-      const takenDeliveries = takeDeliveries(deliveries, deaths, context.now)
-      const promoted = due.flatMap((item) => {
-        const { workflow } = rulesFor(item, queues)
-        return workflow ? [{ before: item, after: promoteItem(item, workflow) }] : []
-      })
-      const changed = new Set([...takenItems, ...promoted].map(({ before }) => before.id))
-      const freed = firstOfEach(dependents).filter(({ item }) => !changed.has(item.id))
-      const more =
-        items.length === limit ||
-        locks.length === limit ||
-        deliveries.length === limit ||
-        due.length === limit ||
-        waiters.length >= limit ||
-        orphans.length === limit ||
-        freed.length < dependents.length ||
-        // Leave cascades to the process that is working on them: waiting for them here would be a busy loop.
-        (moreCascades && !input.dryRun && freed.length + finished.length > 0)
-      // End an instance only if nothing of it is left, so that the next pass still finds the rest: rows that somebody
-      // else had locked were skipped here, and what an ended instance holds counts as lost without a crash.
-      const taken = [...takenItems, ...takenLocks, ...takenDeliveries].map(({ before }) => before)
-      const ended = endableInstances(dead, held, [...taken, ...lines.left])
-      const isEnded = (row: Change['before']) =>
-        ended.some(({ id }) => row !== null && 'id' in row && row.id === id)
-      const result = summary(
-        takenItems,
-        takenLocks,
-        takenDeliveries,
-        lines,
-        promoted.length,
-        ended.length,
-        more,
-        context,
-      )
-      if (input.dryRun) return { changes: [], result }
-      const changes: Change[] = [
-        ...takenItems.map((taken) => itemReclaim(taken, context, input.trigger)),
-        ...lossRecords(takenItems, processes, context).filter(({ before }) => !isEnded(before)),
-        ...takenLocks.map((taken) => lockReclaim(taken, context, input.trigger)),
-        ...lines.changes,
-        ...takenDeliveries.map((taken) => deliveryReclaim(taken, context, input.trigger)),
-        ...promoted.map(
-          ({ before, after }): Change => ({
-            table: 'item',
-            before,
-            after,
-            event: { kind: 'item.promoted', agent: context.agent },
-          }),
-        ),
-        ...freed.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context)),
-        ...finished.map(endedCascade),
-        ...ended.map(
-          (instance): Change => ({
-            table: 'instance',
-            before: instance,
-            after: endInstance(instance, deaths.get(instance.id)?.evidence ?? 'dead', context.wall),
-            event: {
-              kind: 'instance.died',
-              agent: context.agent,
-              detail: { evidence: deaths.get(instance.id)?.evidence },
-            },
-          }),
-        ),
-      ]
-      const took = { items: takenItems, locks: takenLocks, deliveries: takenDeliveries }
-      changes.push(...runRows(context, input.trigger, took))
-      return {
-        changes: signedBy(input.healer, changes),
-        result,
-      }
-    })
-  },
+  needs: recoveryNeeds,
+  decide: decideRecovery,
 })
+
+/** Rows that one transaction takes. A dry run blocks nobody, so it may look at as much as its evidence may name. */
+function limitOf({ dryRun, stale }: RecoveryRequest): number {
+  if (stale) return fields.maxBatch
+  return dryRun ? maxDeaths : maxReclaimed
+}
+
+export function recoveryNeeds(request: RecoveryRequest) {
+  const { queue, first = [], deaths = [], only, stale } = request
+  const instances = deaths.map(({ instance }) => instance)
+  const name = queue === undefined ? null : processingLockName(queue)
+  const limit = limitOf(request)
+  const takesItems = only === undefined || only === 'items'
+  const takesLocks = only === undefined || only === 'locks'
+  const isDue = (only === undefined && stale === undefined) || only === 'due'
+  const lines = takesLocks && queue === undefined ? lineNeeds(instances, limit) : null
+  const hasDeaths = instances.length > 0
+  return {
+    waiters: lines?.waiters ?? null,
+    orphanWaiters: lines?.orphanWaiters ?? null,
+    orphanRuns: lines?.orphanRuns ?? null,
+    ownItems:
+      takesItems && first.length > 0 ? ({ select: 'lapsedItems', queues: first, limit } as const) : null,
+    items:
+      takesItems && stale === undefined
+        ? ({ select: 'lapsedItems', queues: queue === undefined ? null : [queue], limit } as const)
+        : null,
+    silent:
+      stale !== undefined && queue !== undefined
+        ? ({ select: 'silentItems', queue, thresholdMs: stale.thresholdMs, limit } as const)
+        : null,
+    locks: takesLocks ? ({ select: 'lapsedLocks', name, limit } as const) : null,
+    ownDue: isDue && first.length > 0 ? ({ select: 'dueItems', queues: first, limit } as const) : null,
+    due: isDue ? ({ select: 'dueItems', queues: null, limit } as const) : null,
+    freed: isDue ? ({ select: 'freedDependents', limit } as const) : null,
+    orphans: hasDeaths
+      ? ({ select: 'itemsOfInstances', instances, queue: queue ?? null, limit } as const)
+      : null,
+    orphanLocks:
+      hasDeaths && only !== 'items'
+        ? ({ select: 'locksOfInstances', instances, name, limit } as const)
+        : null,
+    // Deliveries belong to no queue.
+    deliveries:
+      only === undefined && queue === undefined ? ({ select: 'lapsedDeliveries', limit } as const) : null,
+    orphanDeliveries:
+      hasDeaths && only !== 'items' && queue === undefined
+        ? ({ select: 'deliveriesOfInstances', instances, limit } as const)
+        : null,
+    dead: hasDeaths ? ({ select: 'instances', ids: instances } as const) : null,
+  }
+}
+
+type Found = Loaded<ReturnType<typeof recoveryNeeds>>
+
+export function decideRecovery(
+  rows: Found,
+  request: RecoveryRequest,
+  context: Context,
+): Step<RecoveryReport> {
+  const limit = limitOf(request)
+  const { items, locks, deliveries, waiters, due } = lostIn(rows, request, context)
+  const { dependents, finished, more: moreCascades } = rows.freed ?? noCascades
+  const orphans = rows.orphanRuns ?? []
+  const dead = (rows.dead ?? []).filter((instance) => instance.endedAt === null)
+  const found = [items, locks, waiters, orphans, deliveries, due, dead, dependents, finished]
+  if (found.every((each) => each.length === 0))
+    return { changes: [], result: summaryOf({ ...nothingTaken, more: false }, context) }
+
+  const names = [...new Set([...items, ...due].map((item) => item.queue))]
+  const needs = {
+    queues: { select: 'queues', names } as const,
+    ...processNeeds(items),
+    ...runNeeds(locks),
+    held: { select: 'heldByInstances', instances: dead.map(({ id }) => id) } as const,
+  }
+  return ask(needs, ({ queues, processes, runs, held }) => {
+    const { trigger, dryRun, stale } = request
+    const deaths = deathsIn(request.deaths ?? [], rows.dead ?? [])
+    const takenItems = items.flatMap((item): ReclaimedItem[] => {
+      const rules = rulesFor(item, queues, processes)
+      const taken = stale
+        ? reclaimStaleItem(item, rules, stale, context)
+        : recoverItem(item, rules, deaths, context)
+      return taken === null ? [] : [taken]
+    })
+    // An operator who asks for what is stale asks for locks that have merely expired too.
+    const sparing = stale ? {} : context
+    const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now, sparing) ?? [])
+    const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, request, context)
+    const takenDeliveries = takeDeliveries(deliveries, deaths, context.now)
+    const promoted = due.flatMap((item) => {
+      const { workflow } = rulesFor(item, queues)
+      return workflow ? [{ before: item, after: promoteItem(item, workflow) }] : []
+    })
+    const changed = new Set([...takenItems, ...promoted].map(({ before }) => before.id))
+    const freed = firstOfEach(dependents).filter(({ item }) => !changed.has(item.id))
+    const more =
+      [items, locks, deliveries, due, waiters, orphans].some(({ length }) => length >= limit) ||
+      freed.length < dependents.length ||
+      // Leave cascades to the process that is working on them: waiting for them here would be a busy loop.
+      (moreCascades && !dryRun && freed.length + finished.length > 0)
+    // End an instance only if nothing of it is left, so that the next pass still finds the rest: rows that somebody
+    // else had locked were skipped here, and what an ended instance holds counts as lost without a crash.
+    const taken = [...takenItems, ...takenLocks, ...takenDeliveries].map(({ before }) => before)
+    const ended = endableInstances(dead, held, [...taken, ...lines.left])
+    const isEnded = (row: Change['before']) =>
+      ended.some(({ id }) => row !== null && 'id' in row && row.id === id)
+    const took = { items: takenItems, locks: takenLocks, deliveries: takenDeliveries }
+    const result = summaryOf(
+      { ...took, lines, promoted: promoted.length, ended: ended.length, more },
+      context,
+    )
+    if (dryRun) return { changes: [], result }
+    const changes: Change[] = [
+      ...takenItems.map((each) => withReason(itemReclaim(each, context, trigger), request.reason)),
+      ...lossRecords(takenItems, processes, context).filter(({ before }) => !isEnded(before)),
+      ...takenLocks.map((each) => lockReclaim(each, context, trigger)),
+      ...lines.changes,
+      ...takenDeliveries.map((each) => deliveryReclaim(each, context, trigger)),
+      ...promoted.map(
+        ({ before, after }): Change => ({
+          table: 'item',
+          before,
+          after,
+          event: { kind: 'item.promoted', agent: context.agent },
+        }),
+      ),
+      ...freed.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context)),
+      ...finished.map(endedCascade),
+      ...ended.map((instance) => diedOf(instance, deaths, context)),
+      ...runRows(context, trigger, took),
+    ]
+    return { changes: signedBy(request.healer, changes), result }
+  })
+}
+
+/** The rows to look at, each once, at most as many as one transaction takes. */
+function lostIn(rows: Found, request: RecoveryRequest, context: Context) {
+  const limit = limitOf(request)
+  const { maxAgeMs = 0, spared = [] } = request
+  const old = <Row extends LeaseColumns>(lapsed: readonly Row[] | null): Row[] =>
+    (lapsed ?? []).filter(
+      (row) =>
+        isExpired(row, context.now - maxAgeMs) && !(row.instance !== null && spared.includes(row.instance)),
+    )
+  const items = unique(
+    [...old(rows.ownItems), ...old(rows.items), ...(rows.silent ?? []), ...(rows.orphans ?? [])],
+    (item) => item.id,
+  ).slice(0, limit)
+  const due = unique([...(rows.ownDue ?? []), ...(rows.due ?? [])], ({ id }) => id).slice(0, limit)
+  return {
+    items,
+    locks: unique([...old(rows.locks), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit),
+    deliveries: lostDeliveries({ lapsed: old(rows.deliveries), orphans: rows.orphanDeliveries }, limit),
+    waiters: unique([...old(rows.waiters), ...(rows.orphanWaiters ?? [])], ({ id }) => id),
+    due: due.filter((item) => !items.some(({ id }) => id === item.id)),
+  }
+}
 
 const noCascades = { dependents: [], finished: [], more: false } as const
 
-function summary(
-  items: readonly Reclaimed<Item>[],
-  locks: readonly Reclaimed<Lock>[],
-  deliveries: readonly Reclaimed<Delivery>[],
-  { waitersRemoved, progressPaused }: HealedLines,
-  promoted: number,
-  instancesEnded: number,
-  more: boolean,
-  context: Context,
-): RecoveryReport {
-  const counts = countRecovered(items, locks)
+function diedOf(before: Instance, deaths: Deaths, { agent, wall }: Context): Change {
+  const evidence = deaths.get(before.id)?.evidence
   return {
-    ...counts,
-    ids: [...counts.ids],
-    byState: { ...counts.byState },
-    messagesReclaimed: deliveries.length,
-    promoted,
-    instancesEnded,
-    waitersRemoved,
-    progressPaused,
-    recoveryTimestamp: context.wall,
-    reclaimed: describeReclaimed(items, locks, deliveries),
-    more,
+    table: 'instance',
+    before,
+    after: endInstance(before, evidence ?? 'dead', wall),
+    event: { kind: 'instance.died', agent, detail: { evidence } },
   }
+}
+
+function withReason(change: Change, reason: string | undefined): Change {
+  if (reason === undefined || !change.event) return change
+  return { ...change, event: { ...change.event, detail: { ...change.event.detail, reason } } } as Change
 }
 
 function unique<Row>(rows: readonly Row[], keyOf: (row: Row) => string): Row[] {

@@ -1,7 +1,9 @@
 /** Retention: removes what is old and finished, one bounded batch at a time. Events have their own retention. */
 import * as z from 'zod'
 import { endableInstances, type Instance } from '../../domain/instance.ts'
-import type { Change, Context, RecoveryRun, RecoveryTotal } from '../../engines/engine.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
+import type { RecoveryRun, RecoveryTotal } from '../../port/recovery.ts'
 import { ask, operation } from '../operation.ts'
 import { progressChange, trimmedRun } from '../run/control.ts'
 import { beforeOf, isPast, type Past, past } from './horizon.ts'

@@ -1,11 +1,11 @@
 /** What recovery would do now, what it did, and how often it failed. */
 import * as z from 'zod'
 import { processingLockName } from '../../domain/queue.ts'
-import type { RecoveryFailure } from '../../engines/engine.ts'
 import { lazily } from '../../lazily.ts'
+import type { RecoveryFailure } from '../../port/recovery.ts'
 import * as fields from '../fields.ts'
 import { type OutputOf, operation } from '../operation.ts'
-import { maxDeaths, recoveryTriggers } from './recovery.ts'
+import { maxDeaths, recoveryTriggers } from './report.ts'
 
 const counts = lazily(() => ({
   locksCleaned: z.number(),
@@ -34,6 +34,7 @@ const statsView = lazily(() =>
       .nullable(),
   }),
 )
+/** How often recovery ran, and what it found. */
 export type RecoveryStats = OutputOf<typeof statsView>
 
 export const stats = operation({

@@ -12,9 +12,10 @@ import {
   startProgress,
   trimProgress,
 } from '../../domain/progress.ts'
-import type { Change, Context, EventDraft } from '../../engines/engine.ts'
 import { HeldError, InvalidError, LeaseLostError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change, EventDraft } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { lockName } from '../lock/name.ts'
 import { pausedRun } from '../lock/run.ts'

@@ -1,8 +1,8 @@
 /** How far along runs are, and what is left to do. */
 import * as z from 'zod'
 import { outcomeId } from '../../domain/progress.ts'
-import type { Decision } from '../../engines/engine.ts'
 import { lazily } from '../../lazily.ts'
+import type { Decision } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation, type Step } from '../operation.ts'
 import { maxOutcomes, requireRun, runName, runOf } from './control.ts'
@@ -114,6 +114,7 @@ export const remaining = operation({
 })
 
 const stopAnswer = lazily(() => z.object({ stop: z.boolean(), reason: z.string().nullable() }))
+/** Whether a run should start no further item, and why. */
 export type StopAnswer = OutputOf<typeof stopAnswer>
 
 export const shouldStop = operation({

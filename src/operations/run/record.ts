@@ -1,9 +1,10 @@
 /** Recording the progress of a run: counts, and outcomes of single items. */
 import * as z from 'zod'
 import { countOutcomes, type Outcome, outcomeId, recordProgress } from '../../domain/progress.ts'
-import type { Change, Context } from '../../engines/engine.ts'
 import { InvalidError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation, type Step } from '../operation.ts'
 import {
@@ -43,6 +44,7 @@ const recorded = lazily(() =>
     isLast: z.boolean(),
   }),
 )
+/** The progress after a record, and whether it completed the run. */
 export type RecordedProgress = OutputOf<typeof recorded>
 
 export const record = operation({

@@ -9,8 +9,9 @@ import {
   type StateSummary,
   saveState,
 } from '../../domain/state.ts'
-import type { Change, Context, Decision } from '../../engines/engine.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change, Decision } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { type OutputOf, operation } from '../operation.ts'
 
@@ -24,6 +25,7 @@ export const savedView = lazily(() =>
 export type SavedView = OutputOf<typeof savedView>
 
 export const stateView = lazily(() => savedView().extend({ value: z.unknown() }))
+/** A document with its value. */
 export type StateView = OutputOf<typeof stateView>
 
 function viewSaved({ version, updatedAt, updatedBy }: Omit<StateSummary, 'key'>): SavedView {
@@ -39,7 +41,7 @@ export const stateNeeds = (input: { key: string }) => ({
   state: { select: 'state', key: input.key } as const,
 })
 export const writeNeeds = (input: { key: string }) => ({
-  ...stateNeeds(input),
+  state: { select: 'state', key: input.key } as const,
   floor: { select: 'stateFloor' } as const,
 })
 
@@ -67,10 +69,14 @@ export const version = operation({
   decide: (rows) => ({ changes: [], result: rows.version }),
 })
 
+const expectedVersion = lazily(() =>
+  z.int().min(0).optional().describe('Refuse unless it is at this version; 0 = new.'),
+)
+
 export const setInput = lazily(() => ({
   key: key(),
   value: value(),
-  expectedVersion: z.int().min(0).optional().describe('Refuse unless it is at this version; 0 = new.'),
+  expectedVersion: expectedVersion(),
 }))
 
 export const set = operation({
@@ -107,7 +113,7 @@ export const remove = operation({
   input: () =>
     z.strictObject({
       key: key(),
-      expectedVersion: z.int().positive().optional().describe('Refuse unless it is at this version.'),
+      expectedVersion: expectedVersion(),
     }),
   output: () => z.boolean(),
   needs: writeNeeds,

@@ -4,9 +4,12 @@ import type { Claimant, Process } from '../../domain/instance.ts'
 import type { Item } from '../../domain/item.ts'
 import { isExpired } from '../../domain/lease.ts'
 import { claimTask, type TaskClaim, type TaskRequest, taskLeaseMs, taskQueue } from '../../domain/task.ts'
-import type { Change, Context, Decision, DefinedQueue, Grant } from '../../engines/engine.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Grant } from '../../port/answer.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change, Decision } from '../../port/decision.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
 import { claimant, holderWith } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation, type Step } from '../operation.ts'
@@ -273,7 +276,7 @@ export const claimNext = operation({
     const candidate = firstCandidate(found)
     if (candidate === null) {
       assertSearched(found.matching, context)
-      return emptyAnswer()
+      return emptyAnswer(taskQueue)
     }
     const request = requestOf(input, process, defined, context)
     const claim = (): Decision<NextTaskOutcome> => {

@@ -1,16 +1,12 @@
-/** Freeing the locks of tasks on request: those that expired, and those that dead holders left behind. */
+/** Freeing the locks of tasks on request: a recovery of the queue of tasks, reported in the words of tasks. */
 import * as z from 'zod'
-import type { Item } from '../../domain/item.ts'
-import { isExpired } from '../../domain/lease.ts'
-import { type Deaths, type ReclaimedItem, recoverItem } from '../../domain/recovery.ts'
 import { taskQueue } from '../../domain/task.ts'
-import type { Change, Context, DefinedQueue } from '../../engines/engine.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { maxJudged } from '../lease/watch.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
-import { itemReclaim, lossRecords, processNeeds, rulesFor, runRows } from '../recovery/reclaim.ts'
-import { death, deathsIn, maxReclaimed } from '../recovery/recovery.ts'
+import { mapStep, type OutputOf, operation } from '../operation.ts'
+import { decideRecovery, type RecoveryRequest, recoveryNeeds } from '../recovery/recovery.ts'
+import { death, type RecoveryReport } from '../recovery/report.ts'
 
 const report = lazily(() =>
   z.object({
@@ -29,9 +25,10 @@ const report = lazily(() =>
     more: z.boolean(),
   }),
 )
+/** What a cleanup freed. */
 export type LockCleanup = OutputOf<typeof report>
 
-const dryRun = lazily(() => z.boolean().default(false).describe('Report what would be done, and do nothing.'))
+const ofTasks = { trigger: 'manual', queue: taskQueue, only: 'items' } as const
 
 export const cleanupExpiredLocks = operation({
   name: 'tasks.cleanupExpiredLocks',
@@ -45,17 +42,12 @@ export const cleanupExpiredLocks = operation({
         .min(0)
         .default(0)
         .describe('Only locks that expired longer ago than this; a valid lock is never touched.'),
-      dryRun: dryRun(),
+      dryRun: fields.dryRun,
     }),
   output: report,
-  needs: () => ({
-    defined: { select: 'queue', name: taskQueue } as const,
-    lapsed: { select: 'lapsedItems', queues: [taskQueue], limit: maxReclaimed } as const,
-  }),
-  decide({ defined, lapsed }, input, context) {
-    const old = lapsed.filter((item) => isExpired(item, context.now - input.maxAgeMs))
-    return free(old, defined, new Map(), input, context, old.length === maxReclaimed)
-  },
+  needs: (input) => recoveryNeeds({ ...ofTasks, ...input }),
+  decide: (rows, input, context) =>
+    mapStep(decideRecovery(rows, { ...ofTasks, ...input }, context), (done) => inTaskWords(done, input)),
 })
 
 export const cleanupDeadAgentLocks = operation({
@@ -73,64 +65,36 @@ export const cleanupDeadAgentLocks = operation({
         .max(maxJudged)
         .default([])
         .describe('Instances seen alive: their locks stay, even expired ones.'),
-      dryRun: dryRun(),
+      dryRun: fields.dryRun,
     }),
   output: report,
-  needs: ({ deaths }) => ({
-    defined: { select: 'queue', name: taskQueue } as const,
-    lapsed: { select: 'lapsedItems', queues: [taskQueue], limit: maxReclaimed } as const,
-    orphans: {
-      select: 'itemsOfInstances',
-      instances: deaths.map(({ instance }) => instance),
-      queue: taskQueue,
-      limit: maxReclaimed,
-    } as const,
-  }),
-  decide({ defined, lapsed, orphans }, input, context) {
-    const deaths = deathsIn(input.deaths)
-    const left = lapsed.filter(({ instance }) => instance === null || !input.alive.includes(instance))
-    const items = [...new Map([...orphans, ...left].map((item) => [item.id, item])).values()]
-    const more = orphans.length === maxReclaimed || lapsed.length === maxReclaimed
-    return free(items.slice(0, maxReclaimed), defined, deaths, input, context, more)
-  },
+  needs: (input) => recoveryNeeds(requestOf(input)),
+  decide: (rows, input, context) =>
+    mapStep(decideRecovery(rows, requestOf(input), context), (done) => inTaskWords(done, input)),
 })
 
-/** Every row was read in this transaction, so leases renewed or granted again in the meantime are left alone. */
-function free(
-  items: readonly Item[],
-  defined: DefinedQueue | null,
-  deaths: Deaths,
-  { dryRun: isTrial }: { dryRun: boolean },
-  context: Context,
-  more: boolean,
-): Step<LockCleanup> {
-  const queues = defined ? [defined] : []
-  return ask(processNeeds(items), ({ processes }) => {
-    const taken = items.flatMap(
-      (item) => recoverItem(item, rulesFor(item, queues, processes), deaths, context) ?? [],
-    )
-    // If nothing could be taken, asking again would not help.
-    const result = { ...summary(taken), more: more && taken.length > 0 && !isTrial }
-    if (isTrial || taken.length === 0) return { changes: [], result }
-    const changes: Change[] = [
-      ...taken.map((each) => itemReclaim(each, context, 'manual')),
-      ...lossRecords(taken, processes, context),
-      ...runRows(context, 'manual', { items: taken, locks: [], deliveries: [] }),
-    ]
-    return { changes, result }
-  })
+function requestOf({
+  alive,
+  ...input
+}: Pick<RecoveryRequest, 'deaths' | 'dryRun'> & { readonly alive: readonly string[] }): RecoveryRequest {
+  return { ...ofTasks, ...input, spared: alive }
 }
 
-function summary(taken: readonly ReclaimedItem[]): Omit<LockCleanup, 'more'> {
+function inTaskWords(
+  { reclaimed, more }: RecoveryReport,
+  { dryRun }: { readonly dryRun?: boolean | undefined },
+): LockCleanup {
   return {
-    cleaned: taken.length,
-    taskIds: taken.map(({ before }) => before.id),
-    locks: taken.map(({ before, evidence, expiredForMs }) => ({
-      taskId: before.id,
-      assignee: before.agent,
-      lockUntil: before.expiresAt,
+    cleaned: reclaimed.length,
+    taskIds: reclaimed.map(({ id }) => id),
+    locks: reclaimed.map(({ id, holder, expiresAt, expiredForMs, evidence }) => ({
+      taskId: id,
+      assignee: holder,
+      lockUntil: expiresAt,
       expiredMs: expiredForMs,
       evidence,
     })),
+    // If nothing could be taken, asking again would not help.
+    more: more && reclaimed.length > 0 && dryRun !== true,
   }
 }

@@ -1,17 +1,12 @@
 /** What a holder does with a task: renew, release, hand to review, complete; and hand over everything. */
 import * as z from 'zod'
-import {
-  assertHolds,
-  completeItem,
-  type Item,
-  isCompletedUnder,
-  moveItem,
-  releaseItem,
-} from '../../domain/item.ts'
+import type { Item } from '../../domain/item.ts'
+import { assertHolds, completeItem, isCompletedUnder, moveItem, releaseItem } from '../../domain/item-end.ts'
 import { handTo, noteTask, offerMsDefault, stateOfStatus, taskQueue } from '../../domain/task.ts'
-import type { Context, Loaded } from '../../engines/engine.ts'
 import { HeldError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { mapStep, type OutputOf, operation, type Step } from '../operation.ts'
 import { changed, finish, renew } from '../queue/finish.ts'

@@ -22,6 +22,7 @@ const hintsView = lazily(() =>
     more: z.boolean().describe('True when only the first 2,000 open tasks were looked at.'),
   }),
 )
+/** Which tasks overlap, which can run in parallel, and the longest chain. */
 export type TaskHints = OutputOf<typeof hintsView>
 
 export const hints = operation({

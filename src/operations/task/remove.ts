@@ -1,6 +1,6 @@
 /** Dropping a task. There is no state for it: the task is gone, and its events say who dropped it and why. */
 import * as z from 'zod'
-import { assertUnneeded } from '../../domain/item.ts'
+import { assertUnneeded } from '../../domain/item-waiting.ts'
 import { assertMayRemove } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
@@ -13,8 +13,8 @@ import { ref, taskNeeds } from './view.ts'
 const input = lazily(() =>
   z.strictObject({
     ref: ref(),
-    reason: fields.text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.'),
-    force: z.boolean().optional().describe('Even while it is held; the holder loses it.'),
+    reason: fields.operatorReason(),
+    force: z.boolean().optional().describe('Do it even if somebody holds it; the holder loses it.'),
     dependents: z
       .enum(['release'])
       .optional()
@@ -28,6 +28,7 @@ export const removeTask = operation({
   summary:
     'Drop a task; its events stay. Refused while it is held or others wait for it, unless told otherwise.',
   effect: 'write',
+  needsReason: true,
   input,
   output: () => z.boolean(),
   needs: taskNeeds,

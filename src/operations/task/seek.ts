@@ -9,9 +9,11 @@ import { compareInLine, type Item } from '../../domain/item.ts'
 import { maxNameLength } from '../../domain/name.ts'
 import { listsOf } from '../../domain/ready-word.ts'
 import { taskQueue } from '../../domain/task.ts'
-import type { Caller, ItemFilter, Loaded, SearchPlace } from '../../engines/engine.ts'
 import { HoldfastError, isHoldfastError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Caller } from '../../port/command.ts'
+import type { ItemFilter, SearchPlace } from '../../port/item.ts'
+import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { ask, operation, type Step } from '../operation.ts'
 import { suspectsOf } from '../queue/claim.ts'
@@ -97,15 +99,17 @@ export function assertSearched(
 ): void {
   if (matching === null || (matching.next === null && searched.from === null)) return
   throw new HoldfastError('BUSY', {
-    what: `none of the next ${claimWindow} tasks that may fit does`,
-    next: 'claim through the handle, which looks at the others too',
+    what: `none of the next ${claimWindow} candidate tasks fits`,
+    next: 'claim through the handle, which looks at the rest too',
     facts: { searched: { by: searched.by, from: matching.next } },
   })
 }
 
 /** Where an unfinished search continues; null for any other error. */
 export function searchedTo(error: unknown): SearchPlace | null {
-  return isHoldfastError(error) ? ((error.facts.searched ?? null) as SearchPlace | null) : null
+  return isHoldfastError(error) && error.code === 'BUSY'
+    ? ((error.facts.searched ?? null) as SearchPlace | null)
+    : null
 }
 
 export interface Sought {
@@ -148,7 +152,7 @@ export const seek = operation({
       // The search walks the shortest list and stays with it.
       counts: isChosen ? null : ({ select: 'wordCounts', lists, limit: readWindow } as const),
       ...beside(filter, caller),
-      nextDueAt: { select: 'nextDueAt' } as const,
+      nextDueAt: { select: 'nextDueAt', queue: taskQueue } as const,
     }
   },
   decide({ counts, nextDueAt, ...found }, { at, isWhole, ...wanted }, context): Step<Sought> {

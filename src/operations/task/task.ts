@@ -1,8 +1,12 @@
 /** Tasks: add, get, list, update, and check whether an update would conflict. */
 import * as z from 'zod'
 import { maxBlockers } from '../../domain/dependency.ts'
-import { createItem, type Item, type Json, moveItem, setItemBlockers } from '../../domain/item.ts'
+import type { Item } from '../../domain/item.ts'
+import { createItem } from '../../domain/item-creation.ts'
+import { moveItem } from '../../domain/item-end.ts'
 import { decideLines } from '../../domain/item-lines.ts'
+import { setItemBlockers } from '../../domain/item-waiting.ts'
+import type { Json } from '../../domain/json.ts'
 import { assertSameWorkflow } from '../../domain/queue.ts'
 import {
   assertMayEdit,
@@ -13,9 +17,10 @@ import {
   taskQueue,
 } from '../../domain/task.ts'
 import { builtInWorkflow } from '../../domain/workflow.ts'
-import type { Caller, Context, ItemFilter } from '../../engines/engine.ts'
 import { DuplicateError, InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
+import type { Caller, Context } from '../../port/command.ts'
+import type { ItemFilter } from '../../port/item.ts'
 import * as fields from '../fields.ts'
 import { ask, operation, type Step } from '../operation.ts'
 import { ensureQueue } from '../queue/define.ts'
@@ -231,7 +236,7 @@ export const updateTask = operation({
       status: status().optional().describe('A state that is not held; In Progress is reached by a claim.'),
       progress: fields.json().optional().describe('Progress of the work; only its holder can set it.'),
       note: note(),
-      force: z.boolean().optional().describe('Even while another agent holds it; needs a reason.'),
+      force: z.boolean().optional().describe('Do it even if another agent holds it; needs a reason.'),
       reason: fields.reason,
     }),
   output: taskView,

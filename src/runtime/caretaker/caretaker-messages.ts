@@ -1,6 +1,6 @@
 /** What the caretaker thread is started with, and the messages between it and the main thread. */
 import type { HoldfastError } from '../../errors.ts'
-import type { LogFacts, LogName } from '../../logger.ts'
+import type { LogFacts, LogLevel, LogName } from '../../logger.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { CaretakerOptions } from './caretaker.ts'
 
@@ -29,7 +29,7 @@ export type FromThread =
   | { readonly type: 'instance'; readonly instance: string }
   | {
       readonly type: 'log'
-      readonly level: 'info' | 'warn' | 'error'
+      readonly level: LogLevel
       readonly name: LogName
       readonly facts: LogFacts
     }

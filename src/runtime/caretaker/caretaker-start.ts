@@ -1,15 +1,17 @@
 /** Starts the caretaker in a thread, or in this one if the environment or the store cannot be shared with a thread. */
+
 import type { Worker } from 'node:worker_threads'
 import type { OpenedEngine } from '../../engines/open.ts'
 import type { Environment } from '../../environment.ts'
 import { type HoldfastError, revive } from '../../errors.ts'
-import type { Logger } from '../../logger.ts'
+import type { CheckedLogger } from '../../logger.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { Board } from '../lease/board.ts'
 import { notStarted, startThread } from '../thread/thread.ts'
 import { waitForThreadAtExit } from '../thread/thread-exit.ts'
 import { ThreadedEngine } from '../thread/threaded-engine.ts'
 import { Caretaker, type CaretakerOptions } from './caretaker.ts'
+import type { CaretakerHandle } from './caretaker-handle.ts'
 import type { FromThread, ThreadData, ToThread } from './caretaker-messages.ts'
 
 export interface CaretakerSetup {
@@ -19,7 +21,7 @@ export interface CaretakerSetup {
   /** A lease that this process held is gone. */
   readonly lost: (lease: LeaseRef) => void
   readonly board: Board
-  readonly logger: Logger
+  readonly logger: CheckedLogger
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
   readonly options: CaretakerOptions
@@ -28,13 +30,6 @@ export interface CaretakerSetup {
 }
 
 const restartAfterMs = 1000
-
-/** The caretaker as its process sees it. */
-export interface CaretakerHandle {
-  stop(): Promise<void>
-  /** Rejoins the fleet if this instance has ended; returns the instance the process continues as. */
-  rejoin(): Promise<string>
-}
 
 /** Resolves once the caretaker is running: from then on every lease is renewed in time. */
 export async function startCaretaker(setup: CaretakerSetup): Promise<CaretakerHandle> {

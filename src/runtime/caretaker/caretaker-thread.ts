@@ -31,10 +31,9 @@ async function begin(): Promise<void> {
     recoverOnOpen: false,
     // The store is a file here, so it is never unavailable.
     patienceMs: data.busyTimeoutMs,
-    recoverOnClaim: false,
+    healing: null,
     hasCaretaker: true,
-    onRecovered() {},
-    onRecoveryFailed() {},
+    onCascadeFailed() {},
     log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
   })
   engine.onLost?.((how) => tell({ type: 'storeLost', how }))

@@ -4,16 +4,14 @@
  * injected environment or a private store it runs in the main thread. It sleeps until its next duty, and is woken when
  * one comes up earlier.
  */
-import { jitterMin, nextDutyAt } from '../../domain/duty.ts'
+import { jitter, nextDutyAt } from '../../domain/duty.ts'
 import { healerAgent } from '../../domain/healer.ts'
-import type { Caller, Command, Executor } from '../../engines/engine.ts'
 import type { OpenedEngine } from '../../engines/open.ts'
 import type { Environment } from '../../environment.ts'
 import { messageOf } from '../../errors.ts'
-import type { LogFacts, LogName } from '../../logger.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 import { maxNear, maxWarnings } from '../../operations/lease/warning.ts'
-import type { RecoveryTrigger } from '../../operations/recovery/recovery.ts'
+import type { RecoveryTrigger } from '../../operations/recovery/report.ts'
 import {
   type Execute,
   entropyFor,
@@ -22,12 +20,15 @@ import {
   type ResultOf,
 } from '../../operations/table.ts'
 import type { RecoveryOptions, RetentionOptions } from '../../options.ts'
+import type { Caller, Command } from '../../port/command.ts'
+import type { Executor } from '../../port/engine.ts'
 import type { Board } from '../lease/board.ts'
 import { ClockWatch } from './clock-watch.ts'
-import { deathsAmong, endedHolders, endSilent, type Healing, heal } from './heal.ts'
+import { deathsAmong, endAmong, endedHolders, type Healing, heal } from './heal.ts'
 import { Membership } from './membership.ts'
 import { Probing } from './probing.ts'
 import { lookAgainMs, Renewals } from './renewals.ts'
+import type { CaretakerReports } from './reports.ts'
 import { retain } from './retention.ts'
 import { healerOf, isUpTo, StoreHealer, type StoreHealing } from './store-healing.ts'
 
@@ -43,18 +44,9 @@ export interface CaretakerOptions {
   readonly hasMoreToHeal: boolean
 }
 
-/** How the caretaker reports to its process. */
-export interface CaretakerReports {
-  lost(lease: LeaseRef): void
-  /** This process continues as a new instance: the old one was taken for dead. */
-  rejoined(instance: string): void
-  log(level: 'info' | 'warn' | 'error', name: LogName, facts: LogFacts): void
-}
-
 /** When each duty is next due, monotonic ms. */
 interface Times {
   check: number
-  probe: number
   sweep: number
   beat: number
   checkpoint: number
@@ -63,13 +55,17 @@ interface Times {
 
 /** A cancel elsewhere rings no bell of ours; this way it is noticed well within a second. */
 const checkEveryMs = 400
+
 const beatEveryMs = 30_000
+
 /**
  * However many leases are lost, one beat per second is enough to learn whether this instance still counts as running.
  */
 const beatAgainMs = 1_000
+
 /** The main thread asks for a checkpoint after many writes; this covers what the caretaker and a few commands write. */
 const checkpointEveryMs = 5_000
+
 const goOnMs = 200
 
 /** What an engine with its own file can do in addition. */
@@ -129,12 +125,12 @@ export class Caretaker {
       others: () => this.#healingOthersBy('death'),
       isHolding: () => board.isHolding,
       missing: () => this.#beat(),
+      wake: () => this.#sleep(),
     })
     this.#clocks = new ClockWatch(environment)
     const now = environment.monotonic()
     this.#nextAt = {
       check: now + checkEveryMs,
-      probe: now + (recovery.probeEveryMs || Number.POSITIVE_INFINITY),
       sweep: now + (recovery.everyMs || Number.POSITIVE_INFINITY),
       beat: now + beatEveryMs,
       checkpoint: now + (executor.checkpoint ? checkpointEveryMs : Number.POSITIVE_INFINITY),
@@ -182,11 +178,12 @@ export class Caretaker {
   }
 
   #dutiesAt(): number[] {
-    const { check, probe, sweep, beat, checkpoint, retain } = this.#nextAt
+    const { check, sweep, beat, checkpoint, retain } = this.#nextAt
     const own = [this.#renewals.nextAt, beat, this.#board.isHolding ? check : Number.POSITIVE_INFINITY]
     // A healing that is under way continues by itself and schedules the next round when it ends.
     if (this.#healing !== null) return own
-    return [...own, probe, sweep, checkpoint, retain, this.#hasMoreToHeal ? 0 : Number.POSITIVE_INFINITY]
+    const more = this.#hasMoreToHeal ? 0 : Number.POSITIVE_INFINITY
+    return [...own, this.#probing.nextAt, sweep, checkpoint, retain, more]
   }
 
   /** One round. Each part reports its own failure and stops no other. False when there is nothing left to do, ever. */
@@ -224,7 +221,7 @@ export class Caretaker {
   async #heal(now: number): Promise<void> {
     const { recovery, retention } = this.#options
     if (this.#isDue('checkpoint', now, checkpointEveryMs)) this.#checkpoint()
-    if (this.#isDue('probe', now, recovery.probeEveryMs)) await this.#probing.look()
+    if (this.#probing.nextAt <= now) await this.#probing.look()
     if (this.#hasMoreToHeal) await this.#goOnHealing()
     if (this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep()
     if (this.#isDue('retain', now, retention.everyMs)) await this.#retain()
@@ -232,7 +229,7 @@ export class Caretaker {
 
   #isDue(what: keyof Times, now: number, everyMs: number): boolean {
     if (this.#nextAt[what] > now) return false
-    this.#nextAt[what] = now + everyMs * (jitterMin + 2 * (1 - jitterMin) * this.#environment.random())
+    this.#nextAt[what] = now + everyMs * jitter(this.#environment.random())
     return true
   }
 
@@ -254,19 +251,21 @@ export class Caretaker {
       const healing = this.#healingBy('timer')
       const { bootId, hostName, pidNamespace } = this.#environment.host.identity
       // Concurrently: on a server they share one transaction.
-      const [{ isDue, healers, hasEnded }, ended] = await Promise.all([
+      const [{ isDue, healers, hasEnded }, ended, silent, near] = await Promise.all([
         this.#execute('recovery.look', {
           machine: { bootId, hostName, pidNamespace },
           instance: this.#membership.instance,
         }),
         endedHolders(healing),
+        this.#execute('instance.listSilent', {}),
+        this.#execute('lease.listNear', {}),
       ])
       if (hasEnded) await this.#beat()
       const deaths = deathsAmong(ended)
       // Usually there is nothing to do, and then nobody should wait for a write that changes nothing.
-      const isHealed = isDue || deaths.length > 0
-      if (isHealed) await heal(healing, deaths)
-      await Promise.all([isHealed ? null : endSilent(healing), this.#warnNear()])
+      if (isDue || deaths.length > 0) await heal(healing, deaths)
+      else await endAmong(healing, silent)
+      await this.#warnNear(near)
       this.#sweptAt = this.#environment.now()
       if (isUpTo(this.#membership.instance, healers, healing)) this.#visitOthers()
     } catch (error) {
@@ -286,16 +285,15 @@ export class Caretaker {
       })
   }
 
-  /** One transaction per piece, and none if there is nothing to warn about. */
-  async #warnNear(): Promise<void> {
-    for (let warned = 1, more = true; more && warned > 0 && !this.#closed; ) {
-      const near = await this.#execute('lease.listNear', {})
-      more = near.length >= maxNear
+  /** One transaction per piece, and none if there is nothing to warn about. `first`: those found first. */
+  async #warnNear(first: ResultOf<'lease.listNear'>): Promise<void> {
+    for (let near = first, warned = 1; near.length > 0 && warned > 0 && !this.#closed; ) {
       warned = 0
       for (let start = 0; start < near.length; start += maxWarnings) {
         const leases = near.slice(start, start + maxWarnings)
         warned += await this.#execute('lease.warnNear', { leases })
       }
+      near = near.length < maxNear ? [] : await this.#execute('lease.listNear', {})
     }
   }
 

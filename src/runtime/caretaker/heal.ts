@@ -1,13 +1,14 @@
 import { sumByName } from '../../domain/count.ts'
 import type { Healer } from '../../domain/healer.ts'
+import type { Instance } from '../../domain/instance.ts'
 import type { Environment, Verdict } from '../../environment.ts'
-import type { LogFacts, LogName } from '../../logger.ts'
+import type { Log } from '../../logger.ts'
 import {
   maxDeaths,
   maxReclaimed,
   type RecoveryReport,
   type RecoveryTrigger,
-} from '../../operations/recovery/recovery.ts'
+} from '../../operations/recovery/report.ts'
 import type { Execute } from '../../operations/table.ts'
 import { inPieces } from '../session/input.ts'
 
@@ -28,7 +29,7 @@ export interface Healing {
   /** Whether to stop and leave the rest to others. */
   readonly isOver?: () => boolean
   readonly execute: Execute
-  log(level: 'info' | 'warn', name: LogName, facts: LogFacts): void
+  readonly log: Log
 }
 
 /** Processes judged in one go: more would keep the event loop busy, so the rest come with the next page. */
@@ -157,10 +158,16 @@ async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<Re
     maxAgeMs,
     pauseReason,
     healer,
-    locksOnly,
+    only: locksOnly ? 'locks' : undefined,
   })
   if (!dryRun) logRecovery(healing.log, report, trigger, environment.monotonic() - started)
   return report
+}
+
+type Ending = Judging & Pick<Healing, 'healer'>
+
+async function endSilent(healing: Ending): Promise<number> {
+  return endAmong(healing, await healing.execute('instance.listSilent', {}))
 }
 
 /**
@@ -168,13 +175,10 @@ async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<Re
  * nobody here can judge them. Those that have long been silent and hold nothing are ended; one that is alive after all
  * rejoins.
  */
-export async function endSilent({
-  environment,
-  storeIsLocal,
-  execute,
-  healer,
-}: Judging & Pick<Healing, 'healer'>): Promise<number> {
-  const silent = await execute('instance.listSilent', {})
+export async function endAmong(
+  { environment, storeIsLocal, execute, healer }: Ending,
+  silent: readonly Instance[],
+): Promise<number> {
   const ids = silent
     .filter((instance) => environment.host.judge(instance, storeIsLocal).liveness === 'unknown')
     .map(({ id }) => id)

@@ -3,7 +3,7 @@
 import type { Environment } from '../../environment.ts'
 import { messageOf } from '../../errors.ts'
 import type { Execute } from '../../operations/table.ts'
-import type { CaretakerReports } from './caretaker.ts'
+import type { CaretakerReports } from './reports.ts'
 
 export interface MembershipOptions {
   readonly instance: string

@@ -4,6 +4,7 @@
  * for its record, a clock that was moved, a private store), each probes for itself, in its own namespace.
  */
 import { isUnknownBoot } from '../../domain/boot.ts'
+import { jitter } from '../../domain/duty.ts'
 import { decideProber, type ProberRecord, type ProbingRole } from '../../domain/prober.ts'
 import type { Environment, ProberSeat } from '../../environment.ts'
 import { messageOf } from '../../errors.ts'
@@ -11,6 +12,7 @@ import { deathsAmong, type Healing, heal, judgePage } from './heal.ts'
 import { StoreHealer, type StoreHealing } from './store-healing.ts'
 
 export interface ProbingOptions {
+  /** 0 = never. */
   readonly probeEveryMs: number
   /** Tells the store apart from every other on this machine; null if nobody else can open it. */
   storeId(): string | null
@@ -21,20 +23,37 @@ export interface ProbingOptions {
   isHolding(): boolean
   /** Called when this process is not listed as running: others took it for dead. */
   missing(): Promise<void>
+  /** Called when `nextAt` has become earlier. */
+  wake(): void
 }
 
-/** How often processes that hold nothing read the record; in between they only watch the prober's process. */
+/**
+ * How often processes that hold nothing read the record. Until then they rely on being told that the prober is gone, or
+ * watch its process where that does not work.
+ */
 const rereadEveryMs = 2_000
+/** All watchers hear at once that the prober is gone. The first to look takes over, and the others find its record. */
+const spreadMs = 100
+
+interface Watched {
+  readonly record: ProberRecord
+  readonly readAt: number
+  /** Whether we are told when it is gone. */
+  readonly isHeard: boolean
+}
 
 export class Probing {
   readonly #environment: Environment
   readonly #options: ProbingOptions
   readonly #id: string
+  readonly #probeEveryMs: number
   readonly #storeHealer = new StoreHealer({ namespaces: undefined, processes: '' })
   #seat: { readonly store: string; readonly seat: ProberSeat } | null = null
   #isProber = false
-  /** The prober that this process watches, and when its record was read. */
-  #watched: { readonly record: ProberRecord; readonly readAt: number } | null = null
+  /** The prober that this process watches. */
+  #watched: Watched | null = null
+  #lookedAt: number
+  #nextAt: number
   /** Where the next page starts. */
   #after: string | null = null
   #visiting: Promise<void> | null = null
@@ -43,16 +62,28 @@ export class Probing {
     this.#environment = environment
     this.#options = options
     this.#id = environment.id()
+    this.#probeEveryMs = options.probeEveryMs || Number.POSITIVE_INFINITY
+    this.#lookedAt = environment.monotonic()
+    this.#nextAt = this.#lookedAt + this.#probeEveryMs
+  }
+
+  /** When to look next, monotonic ms. */
+  get nextAt(): number {
+    return this.#options.isHolding()
+      ? Math.min(this.#nextAt, this.#lookedAt + this.#probeEveryMs)
+      : this.#nextAt
   }
 
   async look(): Promise<void> {
     const seat = this.#findSeat()
     const role = seat === null ? null : this.#roleAt(seat)
     this.#isProber = role === 'prober'
+    this.#rest()
     if (role === 'watcher') return
     try {
-      await this.#lookHere()
+      // Begun together: on a server they share one transaction.
       if (role === 'prober') this.#lookElsewhere()
+      await this.#lookHere()
     } catch (error) {
       // Another process may succeed where this one failed.
       this.#leaveSeat()
@@ -91,17 +122,36 @@ export class Probing {
       self: this.#id,
       isAble: record !== null && seat.isAble(record),
       now,
-      probeEveryMs: this.#options.probeEveryMs,
+      probeEveryMs: this.#probeEveryMs,
     })
-    this.#watched = role === 'watcher' && record !== null ? { record, readAt: now } : null
-    return role === 'watcher' || seat.write(this.#record()) ? role : null
+    if (role === 'watcher' && record !== null) {
+      this.#watched = { record, readAt: now, isHeard: seat.watch(record, () => this.#gone()) }
+      return role
+    }
+    this.#watched = null
+    if (!seat.write(this.#record())) return null
+    seat.serve(this.#id, record)
+    return role
   }
 
-  /** Whether the prober's record was read recently and its process still runs. */
+  /** Whether the prober's record was read recently and its process still runs, as far as we have to look ourselves. */
   #isWatched(seat: ProberSeat, now: number): boolean {
-    if (this.#watched === null || this.#options.isHolding()) return false
+    if (this.#watched === null || this.#watched.isHeard || this.#options.isHolding()) return false
     const { record, readAt } = this.#watched
     return now - readAt < rereadEveryMs && seat.isAble(record)
+  }
+
+  #rest(): void {
+    const restMs = this.#watched?.isHeard ? Math.max(this.#probeEveryMs, rereadEveryMs) : this.#probeEveryMs
+    this.#lookedAt = this.#environment.monotonic()
+    this.#nextAt = this.#lookedAt + restMs * jitter(this.#environment.random())
+  }
+
+  /** The prober has ended or left. Or we connected to one that had lost the seat: then the record names another. */
+  #gone(): void {
+    this.#watched = null
+    this.#nextAt = this.#environment.monotonic() + spreadMs * this.#environment.random()
+    this.#options.wake()
   }
 
   #record(): ProberRecord {

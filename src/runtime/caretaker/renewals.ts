@@ -1,13 +1,13 @@
 /** Keeps what is on the board: renews leases and waiters in time, and notices what was lost or cancelled elsewhere. */
 
-import { jitterMin } from '../../domain/duty.ts'
+import { jitter } from '../../domain/duty.ts'
 import { renewEveryMs, safetyMarginMs } from '../../domain/lease.ts'
 import type { Environment } from '../../environment.ts'
 import { messageOf } from '../../errors.ts'
 import { type LeaseRef, maxRenewals } from '../../operations/lease/lease.ts'
 import type { Execute } from '../../operations/table.ts'
 import type { Board, BoardEntry, BoardLease, BoardWaiter } from '../lease/board.ts'
-import type { CaretakerReports } from './caretaker.ts'
+import type { CaretakerReports } from './reports.ts'
 
 export interface RenewalOptions {
   readonly wedgedAfterMs: number
@@ -162,7 +162,7 @@ export class Renewals {
   }
 
   #jitter(): number {
-    return jitterMin + 2 * (1 - jitterMin) * this.#environment.random()
+    return jitter(this.#environment.random())
   }
 }
 

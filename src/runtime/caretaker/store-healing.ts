@@ -5,7 +5,7 @@
  */
 import { type Healer, isHealerFor } from '../../domain/healer.ts'
 import type { Instance } from '../../domain/instance.ts'
-import type { RecoveryReport } from '../../operations/recovery/recovery.ts'
+import type { RecoveryReport } from '../../operations/recovery/report.ts'
 import type { InputOf, OperationName, ResultOf } from '../../operations/table.ts'
 import { addReports, findDeaths, type Healing, heal } from './heal.ts'
 

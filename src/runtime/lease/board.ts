@@ -82,7 +82,7 @@ export class Board {
     const held = this.#used - this.#free.length - this.#waiters.size
     if (held + count <= most) return
     throw new HoldfastError('INVALID', {
-      what: `this process holds ${held} leases and asks for ${count} more, and can keep ${maxLeases}`,
+      what: `this process holds ${held} leases and asks for ${count} more; it can keep ${maxLeases}`,
       next: 'finish or release some before claiming more',
       facts: { held, asked: count, maxLeases },
     })

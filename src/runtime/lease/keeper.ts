@@ -6,13 +6,16 @@ import { safetyMarginMs } from '../../domain/lease.ts'
 import type { Environment } from '../../environment.ts'
 import { LeaseLostError } from '../../errors.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
-import type { CaretakerHandle } from '../caretaker/caretaker-start.ts'
+import type { CaretakerHandle } from '../caretaker/caretaker-handle.ts'
 import type { Board, GrantedLease, TakenWaiter } from './board.ts'
 
 /** A lease this process holds and renews until its holder asks to release, complete or fail it. */
 export interface Lease {
+  /** What is held. */
   readonly kind: 'item' | 'lock'
+  /** Id of the item, or name and slot of the lock. */
   readonly id: string
+  /** The fencing token: it grows with every grant. */
   readonly token: number
   /** Fires when the lease is lost, cancelled elsewhere, or not renewed in time. Its reason is a LeaseLostError. */
   readonly signal: AbortSignal
@@ -22,10 +25,16 @@ export interface Lease {
   assertHeld(): void
 }
 
+/** While this process holds or waits for something. */
+const beatEveryMs = 1_000
+/** Otherwise: there is nothing to lose, and each beat wakes the main thread. */
+const idleBeatEveryMs = 5_000
+
 export class Keeper {
   readonly #environment: Environment
   readonly #board: Board
-  readonly #beatEveryMs: number
+  /** Several beats within `wedgedAfterMs`, so that a running main loop is never taken for a wedged one. */
+  readonly #maxBeatMs: number
   readonly #isStoreThere: () => boolean
   readonly #held = new Map<string, HeldLease>()
   readonly #byHand = new Set<RenewalByHand>()
@@ -33,15 +42,17 @@ export class Keeper {
   #expected = 0
   #caretaker: CaretakerHandle | null = null
   #cancelTimer: () => void = () => {}
+  /** The next beat is further off than it may be once something is held. */
+  #beatsRarely = false
   #closed = false
 
   /** `isStoreThere`: false once nobody else can know what this process holds. */
   constructor(
     environment: Environment,
     board: Board,
-    { beatEveryMs, isStoreThere }: { beatEveryMs: number; isStoreThere: () => boolean },
+    { wedgedAfterMs, isStoreThere }: { wedgedAfterMs: number; isStoreThere: () => boolean },
   ) {
-    this.#beatEveryMs = beatEveryMs
+    this.#maxBeatMs = wedgedAfterMs / 4
     this.#isStoreThere = isStoreThere
     this.#environment = environment
     this.#board = board
@@ -95,13 +106,16 @@ export class Keeper {
       () => this.#board.deadlineOf(slot) > this.#environment.monotonic() && this.#isStoreThere(),
     )
     this.#held.set(key, lease)
+    this.#beatOften()
     return lease
   }
 
   /** Keeps a waiter in line until the returned function is called; null if there is no caretaker or no room. */
   keepWaiter(waiter: TakenWaiter): (() => void) | null {
     const slot = this.#caretaker === null ? null : this.#board.writeWaiter(waiter)
-    return slot === null ? null : () => this.#board.strike(slot)
+    if (slot === null) return null
+    this.#beatOften()
+    return () => this.#board.strike(slot)
   }
 
   /** Registers a lease that a caller renews through this process with its own loop, for as long as that loop runs. */
@@ -188,13 +202,26 @@ export class Keeper {
     if (this.#closed) return
     const now = this.#environment.monotonic()
     this.#board.beat(now)
-    let nextMs = this.#beatEveryMs
+    this.#beatsRarely = !this.#board.isHolding
+    let nextMs = this.#beatsRarely ? idleBeatEveryMs : beatEveryMs
     for (const lease of [...this.#held.values()]) {
       const leftMs = this.#board.deadlineOf(lease.slot) - now
       if (leftMs <= 0) this.lose(lease, lease.isSuspended ? unanswered : 'it could not be renewed in time')
       else nextMs = Math.min(nextMs, leftMs + 1)
     }
-    this.#cancelTimer = this.#environment.timer(nextMs, () => this.#watch())
+    this.#watchIn(nextMs)
+  }
+
+  #beatOften(): void {
+    if (!this.#beatsRarely) return
+    this.#beatsRarely = false
+    this.#board.beat(this.#environment.monotonic())
+    this.#watchIn(beatEveryMs)
+  }
+
+  #watchIn(ms: number): void {
+    this.#cancelTimer()
+    this.#cancelTimer = this.#environment.timer(Math.min(ms, this.#maxBeatMs), () => this.#watch())
   }
 
   async close(): Promise<void> {

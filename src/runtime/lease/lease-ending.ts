@@ -6,7 +6,6 @@
 import { type Environment, pause } from '../../environment.ts'
 import { type ErrorCode, isClosedError, isHoldfastError } from '../../errors.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
-import type { Session } from '../session/session.ts'
 import type { Keeper } from './keeper.ts'
 
 /** Ended by this request, still held, or gone before it arrived. */
@@ -21,8 +20,6 @@ export interface LeaseEnding<Answer> {
   readonly lease: LeaseRef
   /** False: the holder acquired it several times and still holds it after this release. */
   readonly isLast: boolean
-  /** Sends the same request each time. */
-  send(): Promise<Answer>
   /** What the answer says about the lease. */
   leaves(answer: Answer): LeaseLeft
   /** The grant is over, through this request or otherwise. */
@@ -31,6 +28,8 @@ export interface LeaseEnding<Answer> {
 
 interface Pending<Answer = unknown> {
   readonly ending: LeaseEnding<Answer>
+  /** Sends the same request each time. */
+  readonly send: () => Promise<Answer>
   /** The promise that the caller got. */
   promised: Promise<Answer> | null
   /** The retries after a first request that was not answered. */
@@ -49,26 +48,35 @@ const undecided: ReadonlySet<ErrorCode> = new Set([
 
 const repeatAfterMs = { first: 100, max: 5_000 }
 
+export interface LeaseEndingsOptions {
+  readonly environment: Environment
+  readonly keeper: Keeper
+  readonly settings: { readonly patienceMs: number }
+}
+
 export class LeaseEndings {
   readonly #environment: Environment
   readonly #keeper: Keeper
   readonly #patienceMs: number
   readonly #pending = new Set<Pending>()
 
-  constructor({ environment, keeper, settings }: Pick<Session, 'environment' | 'keeper' | 'settings'>) {
+  constructor({ environment, keeper, settings }: LeaseEndingsOptions) {
     this.#environment = environment
     this.#keeper = keeper
     this.#patienceMs = settings.patienceMs
   }
 
-  /** Sends the first request before it returns: finishing an item and claiming the next in one turn share a batch. */
-  end<Answer>(ending: LeaseEnding<Answer>): Promise<Answer> {
+  /**
+   * Calls `send` for the first time before it returns: finishing an item and claiming the next in one turn share a
+   * batch.
+   */
+  end<Answer>(ending: LeaseEnding<Answer>, send: () => Promise<Answer>): Promise<Answer> {
     const { lease, isLast } = ending
     const startedAt = this.#environment.monotonic()
     const isRenewed = isLast ? this.#keeper.suspend(lease) : this.#keeper.holds(lease)
-    const pending: Pending<Answer> = { ending, promised: null, repeated: null }
+    const pending: Pending<Answer> = { ending, send, promised: null, repeated: null }
     this.#pending.add(pending)
-    pending.promised = ending.send().then(
+    pending.promised = send().then(
       (answer) => this.#answered(pending, answer),
       (error: unknown) => {
         if (isDecided(error) || !isRenewed) throw this.#refused(pending, error)
@@ -97,7 +105,7 @@ export class LeaseEndings {
   }
 
   async #repeat<Answer>(pending: Pending<Answer>, first: unknown): Promise<Answer> {
-    const { ending } = pending
+    const { ending, send } = pending
     let error = first
     // A request whose answer was lost may have ended the lease. If the retry then finds it gone, it was not lost.
     let mayBeDone = false
@@ -110,7 +118,7 @@ export class LeaseEndings {
       }
       mayBeDone ||= !mayPass(error)
       try {
-        return this.#answered(pending, await ending.send(), mayBeDone)
+        return this.#answered(pending, await send(), mayBeDone)
       } catch (next) {
         error = next
         if (isDecided(error)) throw this.#refused(pending, error)
@@ -156,7 +164,7 @@ export class LeaseEndings {
     this.#pending.delete(pending)
     if (isHoldfastError(error) && error.code === 'LEASE_LOST') {
       ending.forget()
-      this.#keeper.lose(ending.lease, String(error.facts.reason ?? 'it was lost'))
+      this.#keeper.lose(ending.lease, error.facts.reason)
     } else this.#goOn(ending)
     return error
   }
@@ -185,5 +193,6 @@ function isDecided(error: unknown): boolean {
 
 /** Worth waiting for. A commit in doubt is not: the answer to a repeat may differ from the first one. */
 function mayPass(error: unknown): boolean {
-  return isHoldfastError(error) && error.retryable && error.facts.inDoubt !== true
+  if (!isHoldfastError(error)) return false
+  return error.retryable && !(error.code === 'STORE_UNAVAILABLE' && error.facts.inDoubt === true)
 }

@@ -4,10 +4,12 @@ import { maxLeaseMs } from '../../domain/lease.ts'
 import { parseInput } from '../../operations/operation.ts'
 import type { Session } from '../session/session.ts'
 
+/** How often to clean up, and what ends it. */
 export interface CleanupOptions {
   /** Default 5 min. */
-  readonly everyMs?: number
-  readonly signal?: AbortSignal
+  readonly everyMs?: number | undefined
+  /** Ends the cleanup. */
+  readonly signal?: AbortSignal | undefined
 }
 
 const everyMsDefault = 5 * 60 * 1000

@@ -5,13 +5,15 @@ import { InvalidError, isHoldfastError, LeaseLostError } from '../../errors.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { Session } from '../session/session.ts'
 
+/** How often to renew, and what to do when the lease is lost. */
 export interface RenewalOptions {
-  /** Length of each renewal; default that of the lease. */
+  /** Length of each renewal, ms; default: that of the lease. */
   readonly leaseMs?: number | undefined
   /** Default a third of the lease. More than half is accepted with a warning: one missed try would lose it. */
   readonly everyMs?: number | undefined
   /** Ends the renewal; the lease then runs out by itself. */
   readonly signal?: AbortSignal | undefined
+  /** Called once, when the lease is lost. */
   readonly onLost?: ((error: LeaseLostError) => void) | undefined
 }
 
@@ -19,6 +21,7 @@ export interface RenewalOptions {
 export interface LeaseRenewal {
   /** Fires when the lease is lost or could not be renewed in time. Its reason is a LeaseLostError. */
   readonly signal: AbortSignal
+  /** Stops renewing. The lease lapses unless it is released. */
   stop(): void
 }
 
@@ -106,7 +109,7 @@ function assertEvery(everyMs: number, leaseMs: number): void {
   if (Number.isFinite(everyMs) && everyMs > 0 && everyMs < leaseMs) return
   throw new InvalidError({
     what: `a lease of ${leaseMs} ms cannot be kept by renewing it every ${shown(everyMs)} ms`,
-    next: 'renew more often than the lease is long; a third of it is the default',
+    next: 'renew more often than once per lease; the default is three times',
     facts: { leaseMs },
   })
 }

@@ -4,11 +4,12 @@ import type { Execute } from '../../operations/table.ts'
 import { deathsAmong, judgeRunning } from '../caretaker/heal.ts'
 import type { Session } from '../session/session.ts'
 
+/** From when on a lock counts as stale. */
 export interface StaleLocksOptions {
   /** Expires within this time; default 5 min, or a third of a shorter lease. */
-  readonly nearMs?: number
+  readonly nearMs?: number | undefined
   /** Stale when expired for longer than this; default 5 min. */
-  readonly staleMs?: number
+  readonly staleMs?: number | undefined
 }
 
 /** Above this many stale locks, a warning is logged. */

@@ -15,12 +15,15 @@ import type { InputOf } from '../../operations/table.ts'
 import type { Session } from '../session/session.ts'
 import { attempt, attemptLeaseMs } from './attempt.ts'
 
+/** What one round of redelivery did. */
 export interface RetryCounts {
   /** Deliveries claimed, and settled messages. */
   processed: number
   /** Sent, for the first time or again. */
   retried: number
+  /** Attempts that failed. */
   failed: number
+  /** Messages that went up one level. */
   escalated: number
   /** Messages that became dead letters. */
   dead: number

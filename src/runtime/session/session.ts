@@ -1,16 +1,15 @@
-/** What all handles of one opened store share: our identity, the executor, and the grants we hold. */
+/** What all handles of one opened store share: our identity, the executor, and what was granted to us. */
 
 import { type Bell, bellNumber } from '../../domain/bell.ts'
 import { taskQueue } from '../../domain/task.ts'
 import { shown } from '../../domain/text.ts'
-import type { Caller, Command } from '../../engines/engine.ts'
 import type { OpenedEngine } from '../../engines/open.ts'
 import type { Environment } from '../../environment.ts'
-import { closedError, HoldfastError, InvalidError, isHoldfastError } from '../../errors.ts'
-import type { Logger } from '../../logger.ts'
+import { closedError, type HoldfastErrorOf, InvalidError, isHoldfastError, revive } from '../../errors.ts'
+import type { CheckedLogger } from '../../logger.ts'
 import { checkCommand } from '../../operations/decide.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
-import type { RecoveryReport, RecoveryTrigger } from '../../operations/recovery/recovery.ts'
+import type { RecoveryReport, RecoveryTrigger } from '../../operations/recovery/report.ts'
 import type { RecoveryStats } from '../../operations/recovery/stats.ts'
 import {
   type Execute,
@@ -21,9 +20,11 @@ import {
 } from '../../operations/table.ts'
 import { searchedTo } from '../../operations/task/seek.ts'
 import type { Settings } from '../../options.ts'
+import type { Caller, Command } from '../../port/command.ts'
 import { findDeaths, type Healing, heal, healAtOpen } from '../caretaker/heal.ts'
 import type { RecoveryFailures } from '../caretaker/recovery-failures.ts'
 import { healerOf, healOthers } from '../caretaker/store-healing.ts'
+import { type GrantedItem, Grants } from '../lease/grants.ts'
 import type { Keeper, Lease } from '../lease/keeper.ts'
 import { type LeaseEnding, LeaseEndings, type LeaseLeft } from '../lease/lease-ending.ts'
 import { inTime } from '../waiting/deadline.ts'
@@ -41,16 +42,6 @@ export interface CallOptions {
   readonly instance?: string | undefined
   /** How long it waits for a store that is away, where that is not this handle's patience. */
   readonly patienceMs?: number | undefined
-}
-
-/** Returns a name unchanged. Anything else may not even convert to a string, so it becomes ''. */
-export function textOf(name: unknown): string {
-  return typeof name === 'string' ? name : ''
-}
-
-/** As the keeper knows it: `id` is the item, or the slot of the lock. */
-interface Grant extends LeaseRef {
-  readonly item: GrantedItem | null
 }
 
 /** A call of an operation, before it becomes a command. */
@@ -80,21 +71,14 @@ export function requestOf<Name extends OperationName, Named extends Partial<Inpu
   return { operation, input: input as InputOf<Name>, options: by }
 }
 
-/** The other name of an item: its queue and key. */
-export interface GrantedItem {
-  readonly queue: string
-  readonly key: string | null
-}
-
 /** A worker that claims through the processing lock of its queue. */
 export interface LockUse {
   /** False once the worker has lost the lock: other workers then need not wait for it. */
   isAtWork(): boolean
 }
 
-const maxGrants = 10_000
-/** A completion is repeated soon or never. */
-const maxCompleted = 1_000
+/** Beyond it, agents are introduced again. */
+const maxIntroduced = 10_000
 
 type HealingOptions = Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
 
@@ -120,12 +104,10 @@ export class Session {
   instance: string | null
   readonly keeper: Keeper
   readonly endings: LeaseEndings
-  readonly logger: Logger
+  readonly grants: Grants
+  readonly logger: CheckedLogger
   /** Recovery failures that this process has seen. */
   readonly failures: RecoveryFailures
-  readonly #grants = new Map<string, Grant>()
-  /** Tokens under which items were completed here, so that a repeated completion can name its grant. */
-  readonly #completed = new Map<string, number>()
   readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
   /** Agents already introduced: they read their inbox here, so others can write to them. */
   readonly #introduced = new Set<string>()
@@ -149,6 +131,7 @@ export class Session {
     this.instance = parts.instance
     this.keeper = parts.keeper
     this.endings = new LeaseEndings(parts)
+    this.grants = new Grants(parts)
     this.logger = parts.logger
     this.failures = parts.failures
     this.failures.writeWith((input) => this.call('recovery.noteFailure', input))
@@ -211,10 +194,10 @@ export class Session {
    */
   end<Name extends OperationName>(
     request: Request<Name>,
-    ending: Omit<LeaseEnding<ResultOf<Name>>, 'send'>,
+    ending: LeaseEnding<ResultOf<Name>>,
   ): Promise<ResultOf<Name>> {
     const command = checkCommand(this.#command(request))
-    return this.endings.end({ ...ending, send: () => this.#ask(command, request.options) })
+    return this.endings.end(ending, () => this.#ask(command, request.options))
   }
 
   /** Like `end`, for a grant that is remembered here by name. */
@@ -224,9 +207,8 @@ export class Session {
     leaves: (answer: ResultOf<Name>) => LeaseLeft,
   ): Promise<ResultOf<Name>> {
     const { options } = request
-    const grant = this.#grants.get(this.#grantKey(kind, name, options))
-    const lease = grant && grant.token === token ? grant : { kind, id: name, token: token ?? 0 }
-    const forget = () => void this.#forget(kind, name, token, options)
+    const lease = this.grants.find(kind, name, token, options) ?? { kind, id: name, token: token ?? 0 }
+    const forget = () => void this.grants.forget(kind, name, token, options)
     return this.end(request, { lease, isLast: true, leaves, forget })
   }
 
@@ -246,15 +228,15 @@ export class Session {
     { operation, input, options }: Request<OperationName>,
     namespace = this.settings.namespace,
   ): Command {
-    const command = {
+    return {
       operation,
       input,
       namespace,
       caller: this.#caller(options),
       entropy: entropyFor(operation, input, this.environment),
       idempotencyKey: options.idempotencyKey,
+      patienceMs: options.patienceMs,
     }
-    return options.patienceMs === undefined ? command : { ...command, patienceMs: options.patienceMs }
   }
 
   #ask<Result>(command: Command, options: CallOptions): Promise<Result> {
@@ -295,12 +277,17 @@ export class Session {
     }
   }
 
-  #isOurEnd(error: unknown): error is HoldfastError {
-    return isHoldfastError(error) && error.facts.endedInstance !== undefined && this.instance !== null
+  #isOurEnd(error: unknown): error is HoldfastErrorOf<'BUSY'> {
+    if (!isHoldfastError(error) || error.code !== 'BUSY') return false
+    return error.facts.endedInstance !== undefined && this.instance !== null
   }
 
   /** Somebody ended our instance by mistake. Nothing was granted, so the call is repeated under the new instance. */
-  async #callAgain<Result>(refusal: HoldfastError, command: Command, options: CallOptions): Promise<Result> {
+  async #callAgain<Result>(
+    refusal: HoldfastErrorOf<'BUSY'>,
+    command: Command,
+    options: CallOptions,
+  ): Promise<Result> {
     if (options.instance !== undefined) throw refusal
     const rejoined = await this.keeper.rejoin()
     if (this.refusesClaims) throw closedError(this.engine.status.location)
@@ -419,7 +406,7 @@ export class Session {
     if (this.#introduced.has(agent) || this.engine.status.isReadOnly) return
     try {
       await this.call('messages.introduce', {}, { agent })
-      if (this.#introduced.size >= maxGrants) this.#introduced.clear()
+      if (this.#introduced.size >= maxIntroduced) this.#introduced.clear()
       this.#introduced.add(agent)
     } catch (error) {
       if (!isHoldfastError(error) || error.code === 'INVALID') throw error
@@ -459,7 +446,8 @@ export class Session {
     } catch (error) {
       if (!isHoldfastError(error) || error.code === 'INVALID') throw error
       this.failures.note({ trigger: 'manual', queue: options.queue, error: error.message })
-      throw new HoldfastError(error.code, {
+      throw revive({
+        code: error.code,
         what: `recovery failed: ${error.what}`,
         next: `${error.next}; what was already released stays released, and retrying is safe`,
         facts: error.facts,
@@ -511,119 +499,15 @@ export class Session {
     }
   }
 
-  /** Remembers a grant under its name, and has it renewed if it is bound. */
+  /** Remembers a grant under its name, and has it renewed if it is bound. Null when nobody renews it. */
   granted(
     name: string,
     ref: LeaseRef & { leaseMs: number; requestedAt: number },
     options: CallOptions,
-    item: GrantedItem | null = null,
-  ): Lease | undefined {
-    const { kind, token, id } = ref
-    this.#grants.set(this.#grantKey(kind, name, options), { kind, token, id, item })
-    // Manual grants that never end here must not pile up; their holders know their tokens.
-    if (this.#grants.size > maxGrants) this.#forgetOldest()
-    return this.isBound(options) ? this.keeper.hold(ref) : undefined
-  }
-
-  #forgetOldest(): void {
-    for (const [key, grant] of this.#grants) {
-      if (this.keeper.holds(grant)) continue
-      this.#grants.delete(key)
-      return
-    }
-  }
-
-  #grantKey(kind: 'item' | 'lock', name: string, { agent }: CallOptions): string {
-    // Names may contain spaces but no line breaks. The operation refuses anything that is not a name; here it finds
-    // nothing.
-    return `${kind}\n${textOf(agent ?? this.agent)}\n${textOf(name)}`
-  }
-
-  /** The token this handle was granted, unless the caller names one. */
-  tokenFor(
-    kind: 'item' | 'lock',
-    name: string,
-    options: CallOptions & { token?: number | undefined },
-  ): number | undefined {
-    return options.token ?? this.#grants.get(this.#grantKey(kind, name, options))?.token
-  }
-
-  /** Whether this handle still holds the lock that it was granted under this name. */
-  keepsLock(name: string): boolean {
-    const grant = this.#grants.get(this.#grantKey('lock', name, {}))
-    return grant !== undefined && this.keeper.holds(grant)
-  }
-
-  /** The item this handle holds under a key of its queue. While it is held, no other item has that key. */
-  keptUnder(queue: string, key: string, { agent }: CallOptions): LeaseRef | null {
-    const by = this.#grantKey('item', '', { agent })
-    for (const [name, grant] of this.#grants) {
-      const isNamed = grant.item?.queue === queue && grant.item.key === key && name.startsWith(by)
-      if (isNamed && this.keeper.holds(grant)) return grant
-    }
-    return null
-  }
-
-  /**
-   * Grants are remembered by id. This finds the id of an item that a caller names by key and token, if this handle was
-   * granted it. The token alone would be a guess, because items claimed together share it.
-   */
-  grantedId(queue: string, ref: string, token: number | undefined): string {
-    for (const { id, item, ...grant } of this.#grants.values()) {
-      if (grant.token === token && item?.queue === queue && item.key === ref) return id
-    }
-    return ref
-  }
-
-  /** Remembers the token of a completion whose caller named none, so that it need not name one when it repeats it. */
-  noteCompleted(id: string, token: number, options: CallOptions): void {
-    const key = this.#grantKey('item', id, options)
-    this.#completed.delete(key)
-    this.#completed.set(key, token)
-    const [oldest] = this.#completed.keys()
-    if (this.#completed.size > maxCompleted) this.#completed.delete(oldest as string)
-  }
-
-  /** The token under which this agent completed an item here. */
-  completedUnder(id: string, options: CallOptions): number | undefined {
-    return this.#completed.get(this.#grantKey('item', id, options))
-  }
-
-  /** The grant has ended, through us or otherwise; `answer` is the store's. */
-  ended(
-    kind: 'item' | 'lock',
-    name: string,
-    token: number | undefined,
-    options: CallOptions,
-    answer: unknown = null,
-  ): void {
-    const grant = this.#forget(kind, name, token, options)
-    if (grant) this.keeper.drop(grant, answer)
-  }
-
-  #forget(
-    kind: 'item' | 'lock',
-    name: string,
-    token: number | undefined,
-    options: CallOptions,
-  ): Grant | null {
-    const key = this.#grantKey(kind, name, options)
-    const grant = this.#grants.get(key)
-    if (!grant || grant.token !== token) return null
-    this.#grants.delete(key)
-    return grant
-  }
-
-  /** A guarded write was refused. If the lease is lost, the grant is forgotten and its work is notified. */
-  refused(
-    error: unknown,
-    kind: 'item' | 'lock',
-    name: string,
-    token: number | undefined,
-    options: CallOptions,
-  ): void {
-    if (!isHoldfastError(error) || error.code !== 'LEASE_LOST') return
-    const grant = this.#forget(kind, name, token, options)
-    if (grant) this.keeper.lose(grant, String(error.facts.reason ?? 'it was lost'))
+    { item = null, depth = 1 }: { item?: GrantedItem | null; depth?: number } = {},
+  ): Lease | null {
+    const { kind, id, token } = ref
+    this.grants.remember(name, { kind, id, token, item, depth }, options)
+    return this.isBound(options) ? this.keeper.hold(ref) : null
   }
 }

@@ -1,9 +1,11 @@
 /** The messages between the main thread and the thread that runs the engine. */
-import type { Command, StoreStatus } from '../../engines/engine.ts'
+
 import type { HoldfastError } from '../../errors.ts'
-import type { LogFacts, LogName } from '../../logger.ts'
+import type { LogFacts, LogLevel, LogName } from '../../logger.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
-import type { RecoveryReport } from '../../operations/recovery/recovery.ts'
+import type { RecoveryReport } from '../../operations/recovery/report.ts'
+import type { Command } from '../../port/command.ts'
+import type { StoreStatus } from '../../port/engine.ts'
 import type { CaretakerOptions } from '../caretaker/caretaker.ts'
 
 export interface EngineThreadData {
@@ -12,7 +14,8 @@ export interface EngineThreadData {
   readonly busyTimeoutMs: number
   readonly recoverOnOpen: boolean
   readonly patienceMs: number
-  readonly recoverOnClaim: boolean
+  /** Whether lapsed leases are reclaimed before claims. */
+  readonly reclaims: boolean
   readonly manualGraceMs?: number | undefined
 }
 
@@ -49,19 +52,15 @@ export type FromEngine =
   | { readonly type: 'hearing'; readonly hearsRings: boolean }
   | { readonly type: 'caretakerStopped' }
   | { readonly type: 'recovered'; readonly report: RecoveryReport; readonly ms: number }
-  | {
-      readonly type: 'recovery-failed'
-      readonly error: string
-      readonly trigger: 'claim' | 'completion'
-      readonly queue: string | null
-    }
+  | { readonly type: 'recoveryFailed'; readonly error: string; readonly queue: string | null }
+  | { readonly type: 'cascadeFailed'; readonly error: string }
   | { readonly type: 'lost'; readonly lease: LeaseRef }
   | { readonly type: 'rejoined'; readonly instance: string }
   /** The answer to `rejoin`; null: there is no caretaker. */
   | { readonly type: 'instance'; readonly instance: string | null }
   | {
       readonly type: 'log'
-      readonly level: 'info' | 'warn' | 'error'
+      readonly level: LogLevel
       readonly name: LogName
       readonly facts: LogFacts
     }

@@ -5,6 +5,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { type OpenedEngine, openEngine } from '../../engines/open.ts'
 import { systemEnvironment } from '../../host/system.ts'
+import { healingBeforeClaims } from '../caretaker/before-claims.ts'
 import { Caretaker } from '../caretaker/caretaker.ts'
 import { Board } from '../lease/board.ts'
 import type { Answered, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
@@ -28,12 +29,15 @@ try {
     busyTimeoutMs: data.busyTimeoutMs,
     recoverOnOpen: data.recoverOnOpen,
     patienceMs: data.patienceMs,
-    recoverOnClaim: data.recoverOnClaim,
+    healing: healingBeforeClaims({
+      environment: systemEnvironment,
+      reclaims: data.reclaims,
+      done: (report, ms) => tell({ type: 'recovered', report, ms }),
+      failed: (error, queue) => tell({ type: 'recoveryFailed', error: String(error), queue }),
+    }),
     manualGraceMs: data.manualGraceMs,
     hasCaretaker: true,
-    onRecovered: (report, _trigger, ms) => tell({ type: 'recovered', report, ms }),
-    onRecoveryFailed: (error, trigger, queue) =>
-      tell({ type: 'recovery-failed', error: String(error), trigger, queue }),
+    onCascadeFailed: (error) => tell({ type: 'cascadeFailed', error: String(error) }),
     log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
     onStatus: () => engine && tell({ type: 'status', status: engine.status }),
   })

@@ -31,7 +31,7 @@ export function notStarted(what: string, cause: unknown): HoldfastError {
   if (isHoldfastError(cause)) return cause
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `${what} could not be started (${cause instanceof Error ? cause.message : String(cause)})`,
-    next: 'fix that and open again; with `background: false` there is no thread, and nothing is renewed or healed by itself',
+    next: 'fix that and open again; `background: false` needs no thread, but then nothing is renewed or recovered in the background',
     cause,
   })
 }

@@ -1,14 +1,15 @@
 /** The main thread's side of an engine that runs in a thread: commands go over, answers come back. */
 import type { Worker } from 'node:worker_threads'
 import { BellListeners } from '../../engines/bell-listeners.ts'
-import type { Command, EngineOptions, StoreStatus } from '../../engines/engine.ts'
 import type { OpenedEngine } from '../../engines/open.ts'
 import { unavailable } from '../../engines/postgres/classify.ts'
 import { closedError, HoldfastError, revive } from '../../errors.ts'
 import { checkCommand } from '../../operations/decide.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
+import type { Command } from '../../port/command.ts'
+import type { EngineOptions, StoreStatus } from '../../port/engine.ts'
 import type { CaretakerOptions } from '../caretaker/caretaker.ts'
-import type { CaretakerHandle } from '../caretaker/caretaker-start.ts'
+import type { CaretakerHandle } from '../caretaker/caretaker-handle.ts'
 import type { Board } from '../lease/board.ts'
 import type { Answered, Asked, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
 import { notStarted, startThread } from './thread.ts'
@@ -76,11 +77,12 @@ export class ThreadedEngine implements OpenedEngine {
   }
 
   #start(opened: () => void, failed: (error: unknown) => void): void {
-    const { durability, busyTimeoutMs, patienceMs, recoverOnClaim, manualGraceMs } = this.#options
+    const { durability, busyTimeoutMs, patienceMs, manualGraceMs, healing } = this.#options
     // A restarted thread has leases to renew first, and heals later.
     const recoverOnOpen = this.#options.recoverOnOpen && this.#status === null
-    const settings = { durability, busyTimeoutMs, patienceMs, recoverOnOpen, recoverOnClaim, manualGraceMs }
-    const workerData: EngineThreadData = { url: this.#url, ...settings }
+    const settings = { durability, busyTimeoutMs, patienceMs, recoverOnOpen, manualGraceMs }
+    const reclaims = healing?.reclaims ?? false
+    const workerData: EngineThreadData = { url: this.#url, ...settings, reclaims }
     const file = new URL('./engine-thread.js', import.meta.url)
     const thread = startThread(file, { name: 'holdfast engine', workerData })
     let cause: unknown = 'its thread was ended'
@@ -158,7 +160,7 @@ export class ThreadedEngine implements OpenedEngine {
       this.#pending.delete(id)
       reject(
         new HoldfastError('STORE_UNAVAILABLE', {
-          what: 'the thread of the engine ended before it answered: whether a change was made is not known',
+          what: 'the thread of the engine ended before it answered: it is not known whether a change was made',
           next: 'check before you repeat it, or repeat it under the same idempotency key',
           facts: { inDoubt: true },
           cause,
@@ -192,10 +194,13 @@ export class ThreadedEngine implements OpenedEngine {
         this.#status = message.status
         break
       case 'recovered':
-        this.#options.onRecovered(message.report, 'claim', message.ms)
+        this.#options.healing?.done(message.report, message.ms)
         break
-      case 'recovery-failed':
-        this.#options.onRecoveryFailed(message.error, message.trigger, message.queue)
+      case 'recoveryFailed':
+        this.#options.healing?.failed(message.error, message.queue)
+        break
+      case 'cascadeFailed':
+        this.#options.onCascadeFailed(message.error)
         break
       case 'lost':
         this.#started?.lost(message.lease)

@@ -9,10 +9,13 @@ import { deathsAmong, type Healing, heal, judgeRunning } from '../caretaker/heal
 import type { Session } from '../session/session.ts'
 import { inTime, untilDeadline } from './deadline.ts'
 
+/** A claim that is repeated while there is nothing to claim. */
 export interface ClaimWait<Answer> {
   /** The queue to watch. */
   readonly queue: string
+  /** How long to wait, ms. */
   readonly waitMs: number
+  /** Ends the wait, and the promise rejects with its reason. */
   readonly signal?: AbortSignal | undefined
   /** The claiming agent, if it is not the handle's own. */
   readonly agent?: string | undefined

@@ -2,9 +2,9 @@
  * A wait ends on time, whatever the store does: its last request is abandoned, and whatever that request is granted
  * later is given back.
  */
-import { pause } from '../../environment.ts'
+import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
-import type { Session } from '../session/session.ts'
+import type { Engine } from '../../port/engine.ts'
 
 /**
  * A reachable store answers within this, even from another region. A request made at the last moment gets this long.
@@ -16,7 +16,7 @@ export class Unanswered extends HoldfastError {
   constructor(location: string) {
     super('STORE_UNAVAILABLE', {
       what: `${location} did not answer before the wait was over`,
-      next: 'call again; whatever this wait is granted later is released',
+      next: 'call again; anything granted to this wait later is released',
       facts: { location, inDoubt: false },
     })
   }
@@ -24,7 +24,7 @@ export class Unanswered extends HoldfastError {
 
 /** A call that is part of a wait has the patience of the wait, however long or short. */
 export function untilDeadline(
-  { environment }: Pick<Session, 'environment'>,
+  { environment }: { readonly environment: Environment },
   deadline: number,
 ): { readonly patienceMs: number } {
   return { patienceMs: leftUntil(deadline, environment.monotonic()) }
@@ -39,7 +39,7 @@ function leftUntil(deadline: number, now: number): number {
  * `Unanswered` after that, and hands an answer that still comes to `onLate`.
  */
 export async function inTime<Answer>(
-  { environment, engine }: Pick<Session, 'environment' | 'engine'>,
+  { environment, engine }: { readonly environment: Environment; readonly engine: Pick<Engine, 'status'> },
   asked: Promise<Answer>,
   deadline: number,
   onLate: (answer: Answer) => Promise<unknown> | undefined = () => undefined,

@@ -3,8 +3,9 @@
  * there is none only after it has walked a whole list and no bell rang meanwhile: otherwise it could miss a task that
  * became ready behind it.
  */
-import type { SearchPlace } from '../../engines/engine.ts'
+
 import { type Sought, searchedTo } from '../../operations/task/seek.ts'
+import type { SearchPlace } from '../../port/item.ts'
 
 /** The part of a claim's input that says which task is wanted. */
 export function wantedOf(input: unknown): object {

@@ -1,5 +1,5 @@
 /** Answers kept for idempotency keys. */
-import type { Answer } from '../../engine.ts'
+import type { Answer } from '../../../port/answer.ts'
 import { decodeAll, decodeFirst, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'

@@ -1,6 +1,6 @@
 /** Items that wait for others. */
 import type { Item } from '../../../domain/item.ts'
-import type { Cascade, Dependent } from '../../engine.ts'
+import type { Cascade, Dependent } from '../../../port/item.ts'
 import { blockersName } from '../names.ts'
 import type { Row } from '../plan.ts'
 import { columnsFrom, decodeAll, decodeDamaged, lockClause, Parameters, query } from '../rows.ts'

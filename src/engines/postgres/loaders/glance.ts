@@ -1,6 +1,6 @@
 /** Queues at a glance: which are worth a look, and counts that stop at a bound. */
 import { bounded } from '../../../domain/count.ts'
-import { maxNewestClosed, type QueueGlance } from '../../engine.ts'
+import { maxNewestClosed, type QueueGlance } from '../../../port/queue.ts'
 import type { Query, Row } from '../plan.ts'
 import { Parameters } from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'

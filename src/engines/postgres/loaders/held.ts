@@ -3,7 +3,17 @@ import type { Delivery } from '../../../domain/delivery.ts'
 import type { Item } from '../../../domain/item.ts'
 import { thresholds } from '../../../domain/lease.ts'
 import type { Lock } from '../../../domain/lock.ts'
-import { columnsFrom, decodeAll, decodeIfReadable, decodeReadable, now, Parameters, query } from '../rows.ts'
+import {
+  columnsFrom,
+  decodeAll,
+  decodeIfReadable,
+  decodeReadable,
+  now,
+  Parameters,
+  query,
+  readableItem,
+  readableLock,
+} from '../rows.ts'
 import { tables, youngerAt, youngerWriter } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -27,7 +37,7 @@ export const heldLoaders = {
     const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
     const text = `select ${columnsFrom(tables.item, 't')}, ${youngerWriter('t')}, (${lastEvent})
 from holdfast.item t
-where t.namespace = $1 and t.phase = 'held' ${one}
+where t.namespace = $1 and t.phase = 'held' ${one} ${readableItem}
 order by coalesce(t.expires_at, 0)
 limit ${parameters.add(limit)}`
     const changedAt = youngerAt(tables.item) + 1
@@ -46,7 +56,7 @@ limit ${parameters.add(limit)}`
 
   heldLocks({ limit }, scope) {
     const parameters = new Parameters(scope)
-    const rest = `and t.delayed_since is null\norder by t.expires_at\nlimit ${parameters.add(limit)}`
+    const rest = `and t.delayed_since is null ${readableLock}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
     return {
       queries: [query(scope, tables.lock, 'none', rest, parameters)],
       searched: ['lock'],
@@ -84,7 +94,7 @@ limit ${parameters.add(limit)}`
     const parameters = new Parameters(scope)
     const holder = parameters.add(agent)
     const rest = `and t.phase = 'held' and t.queue = ${parameters.add(queue)} and t.agent = ${holder}
-and (t.instance is null or t.instance is not distinct from ${parameters.add(instance)} or ${isRegistered})
+and (t.instance is null or t.instance is not distinct from ${parameters.add(instance)} or ${isRegistered}) ${readableItem}
 order by t.id
 limit ${parameters.add(limit)}`
     return {
@@ -99,7 +109,7 @@ limit ${parameters.add(limit)}`
     const parameters = new Parameters(scope)
     const among = ids === null ? '' : `and t.id = any(${parameters.add(ids)})`
     const rest = `and t.phase = 'held' and ${isNear('coalesce(t.expires_at, 0)')} ${among}
-and not ${isWarned('item', 't.id')}
+and not ${isWarned('item', 't.id')} ${readableItem}
 order by coalesce(t.expires_at, 0)
 limit ${parameters.add(limit)}`
     return {
@@ -115,7 +125,7 @@ limit ${parameters.add(limit)}`
     const parameters = new Parameters(scope)
     const among = ids === null ? '' : `and t.name || '#' || t.slot = any(${parameters.add(ids)})`
     const rest = `and ${isNear('t.expires_at')} and t.delayed_since is null ${among}
-and not ${isWarned('lock', "t.name || '#' || t.slot")}
+and not ${isWarned('lock', "t.name || '#' || t.slot")} ${readableLock}
 order by t.expires_at
 limit ${parameters.add(limit)}`
     return {

@@ -3,7 +3,7 @@ import { type Instance, processesOf } from '../../../domain/instance.ts'
 import { instanceCursor, instanceCursorOf } from '../../instance-cursor.ts'
 import { pageOf } from '../../page.ts'
 import type { PlanScope, Row } from '../plan.ts'
-import { decodeAll, decodeFirst, now, Parameters, query, readableItem } from '../rows.ts'
+import { decodeAll, decodeFirst, now, Parameters, query, readableItem, readableLock } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -115,7 +115,7 @@ limit ${parameters.add(limit)}`
 from (
   select t.instance from holdfast.item t ${theirs} and t.phase = 'held' ${readableItem}
   union all
-  select t.instance from holdfast.lock t ${theirs} and (t.patterns is null or holdfast.is_json(t.patterns))
+  select t.instance from holdfast.lock t ${theirs} ${readableLock}
   union all
   select t.instance from holdfast.lock_waiter t ${theirs}
   union all

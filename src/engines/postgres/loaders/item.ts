@@ -1,7 +1,7 @@
 /** Items by id, by key, by lease, by time. */
 import { sumByName } from '../../../domain/count.ts'
 import type { Item, Phase } from '../../../domain/item.ts'
-import type { QueueCounts } from '../../engine.ts'
+import type { QueueCounts } from '../../../port/queue.ts'
 import { planItems } from '../list.ts'
 import { blockersName, dedupeKeyName, keyName } from '../names.ts'
 import { NoSuchId, type Plan, type PlanScope } from '../plan.ts'
@@ -10,6 +10,7 @@ import {
   decodeReadable,
   type Hold,
   now,
+  ofInstances,
   Parameters,
   query,
   readableItem,
@@ -50,7 +51,7 @@ function openOf(items: readonly Item[]): Item | null {
   return items.find(({ phase }) => phase !== 'closed') ?? null
 }
 
-/** Items that a condition finds; damaged ones are left out. */
+/** Items that a condition finds. Damaged ones are left out before they are counted against a limit. */
 function planSearch(
   scope: PlanScope,
   parameters: Parameters,
@@ -58,7 +59,7 @@ function planSearch(
   hold: Hold = 'skip',
 ): Plan<readonly Item[]> {
   return {
-    queries: [query(scope, tables.item, hold, rest, parameters)],
+    queries: [query(scope, tables.item, hold, `${readableItem} ${rest}`, parameters)],
     searched: ['item'],
     read: ([rows]) => decodeReadable<Item>(tables.item, rows),
   }
@@ -142,14 +143,14 @@ export const itemLoaders = {
   lapsedItems({ queues, limit }, scope) {
     const parameters = new Parameters(scope)
     const some = queues === null ? '' : `and t.queue = any(${parameters.add(queues)})`
-    const rest = `and t.phase = 'held' and coalesce(t.expires_at, 0) < ${now} ${unspared(scope.manualGraceMs, 'coalesce(t.expires_at, 0)')} ${some} ${readableItem}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
+    const rest = `and t.phase = 'held' and coalesce(t.expires_at, 0) < ${now} ${unspared(scope.manualGraceMs, 'coalesce(t.expires_at, 0)')} ${some}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`
     return planSearch(scope, parameters, rest)
   },
 
-  itemsOfInstances({ instances, queue, limit, waits }, scope) {
+  itemsOfInstances({ queue, limit, waits, ...whose }, scope) {
     const parameters = new Parameters(scope)
     const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
-    const rest = `and t.phase = 'held' and t.instance = any(${parameters.add(instances)}) ${one} ${readableItem}\norder by t.id\nlimit ${parameters.add(limit)}`
+    const rest = `and t.phase = 'held' ${ofInstances(whose, parameters)} ${one}\norder by t.id\nlimit ${parameters.add(limit)}`
     return planSearch(scope, parameters, rest, waits ? 'wait' : 'skip')
   },
 
@@ -171,11 +172,11 @@ export const itemLoaders = {
     }
   },
 
-  nextDueAt: (_, scope) => ({
+  nextDueAt: ({ queue }, scope) => ({
     queries: [
       {
-        text: `select t.run_at from holdfast.item t where t.namespace = $1 and t.run_at is not null ${readableItem} order by t.run_at limit 1`,
-        values: [scope.namespace],
+        text: `select t.run_at from holdfast.item t where t.namespace = $1 and t.queue = $2 and t.run_at is not null ${readableItem} order by t.run_at limit 1`,
+        values: [scope.namespace, queue],
       },
     ],
     // Only advice for those who wait; an item that the same batch delays wakes them by itself.

@@ -1,5 +1,6 @@
 /** What can be claimed, in claim order. */
 import type { Item, LinePosition } from '../../../domain/item.ts'
+import { QueryTexts } from '../../query-texts.ts'
 import { filterText } from '../filter.ts'
 import type { LineWant, Plan, PlanScope, Query } from '../plan.ts'
 import { decodeAll, decodeReadable, lockClause, Parameters, query, readableItem } from '../rows.ts'
@@ -23,15 +24,14 @@ interface Start {
   readonly avoidsDamaged: boolean
 }
 
-const claimableTexts = new Map<string, string>()
+const claimableTexts = new QueryTexts()
 
 /** The text is built once for each variant, because claims come with almost every batch. */
 function claimableQuery(scope: PlanScope, queue: string, limit: number, start: Start): Query {
   const values = [scope.namespace, queue, limit]
   if (start.from) values.push(start.from.priority, start.from.addedAt, start.from.id)
   const way = `${scope.locks} ${start.from !== null} ${start.avoidsDamaged}`
-  const text = claimableTexts.get(way) ?? claimableText(scope, start)
-  claimableTexts.set(way, text)
+  const text = claimableTexts.of(way, () => claimableText(scope, start))
   return { text, values, youngerAt: youngerAt(tables.item) }
 }
 

@@ -1,4 +1,4 @@
-import type { Selectors } from '../../engine.ts'
+import type { Selectors } from '../../../port/selector.ts'
 import type { Plan, PlanScope } from '../plan.ts'
 
 /** One function per selector. Real SQL, parameters only; both clocks are read by the server. */

@@ -10,14 +10,16 @@ import {
   isDelayed,
   lockClause,
   now,
+  ofInstances,
   Parameters,
   query,
+  readableLock,
   unspared,
 } from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-/** Locks that a condition finds. A damaged reservation is left out: it stays, and stops nothing. */
+/** Locks that a condition finds. Damaged reservations are left out before they are counted against a limit. */
 function planSearch(
   scope: PlanScope,
   parameters: Parameters,
@@ -25,7 +27,7 @@ function planSearch(
   hold: Hold = 'skip',
 ): Plan<readonly Lock[]> {
   return {
-    queries: [query(scope, tables.lock, hold, rest, parameters)],
+    queries: [query(scope, tables.lock, hold, `${readableLock} ${rest}`, parameters)],
     searched: ['lock'],
     read: ([rows]) => decodeReadable<Lock>(tables.lock, rows),
   }
@@ -118,10 +120,10 @@ limit ${parameters.add(limit)}`
     return planSearch(scope, parameters, rest)
   },
 
-  locksOfInstances({ instances, name, limit, waits }, scope) {
+  locksOfInstances({ name, limit, waits, ...whose }, scope) {
     const parameters = new Parameters(scope)
     const one = name === null ? '' : `and t.name = ${parameters.add(name)}`
-    const rest = `and t.instance = any(${parameters.add(instances)}) ${one}\norder by t.name, t.slot\nlimit ${parameters.add(limit)}`
+    const rest = `${ofInstances(whose, parameters)} ${one}\norder by t.name, t.slot\nlimit ${parameters.add(limit)}`
     return planSearch(scope, parameters, rest, waits ? 'wait' : 'skip')
   },
 } satisfies Partial<Loaders>

@@ -4,7 +4,7 @@ import type { Message } from '../../../domain/message.ts'
 import { inboxCursor, inboxPage } from '../../inbox-page.ts'
 import { pageOf } from '../../page.ts'
 import type { Plan, PlanScope } from '../plan.ts'
-import { decodeAll, decodeDamaged, type Hold, now, Parameters, query } from '../rows.ts'
+import { decodeAll, decodeDamaged, type Hold, now, ofInstances, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -209,9 +209,9 @@ limit ${parameters.add(limit)}`
     return planDeliveries(scope, parameters, rest)
   },
 
-  deliveriesOfInstances({ instances, limit, waits }, scope) {
+  deliveriesOfInstances({ limit, waits, ...whose }, scope) {
     const parameters = new Parameters(scope)
-    const rest = `and t.agent is not null and t.instance = any(${parameters.add(instances)})\norder by t.id\nlimit ${parameters.add(limit)}`
+    const rest = `and t.agent is not null ${ofInstances(whose, parameters)}\norder by t.id\nlimit ${parameters.add(limit)}`
     return planDeliveries(scope, parameters, rest, waits ? 'wait' : 'skip')
   },
 

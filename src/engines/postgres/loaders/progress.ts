@@ -1,7 +1,7 @@
 /** Progress of runs, and what became of their items. */
 import type { Outcome, Progress } from '../../../domain/progress.ts'
 import { pageOf } from '../../page.ts'
-import { decodeAll, decodeReadable, Parameters, query } from '../rows.ts'
+import { decodeAll, decodeReadable, Parameters, query, readableRun } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -33,7 +33,7 @@ export const progressLoaders = {
   select 1
   from holdfast.lock l
   where l.namespace = t.namespace and l.name = t.lock and l.token = t.token
-)
+) ${readableRun}
 limit ${parameters.add(limit)}`
     return {
       queries: [query(scope, tables.progress, 'skip', rest, parameters)],

@@ -1,7 +1,7 @@
 /** Queues with the definitions of their workflows. */
 import type { Queue } from '../../../domain/queue.ts'
 import type { Workflow } from '../../../domain/workflow.ts'
-import type { DefinedQueue, WorkflowRow } from '../../engine.ts'
+import type { DefinedQueue, WorkflowRow } from '../../../port/queue.ts'
 import type { Row } from '../plan.ts'
 import { decodeFirst, Parameters, query } from '../rows.ts'
 import { columnsOf, decode, tables, youngerAt } from '../tables.ts'

@@ -1,7 +1,7 @@
 /** What healing did and would do. */
-import type { RecoveryFailure, RecoveryRun, RecoveryTotal } from '../../engine.ts'
+import type { RecoveryFailure, RecoveryRun, RecoveryTotal } from '../../../port/recovery.ts'
 import type { Row } from '../plan.ts'
-import { decodeAll, decodeFirst, now, Parameters, query, readableItem } from '../rows.ts'
+import { decodeAll, decodeFirst, now, Parameters, query, readableItem, readableLock } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -105,7 +105,7 @@ limit ${parameters.add(limit)}`
     // The end of a delay takes nothing from anybody.
     const text = `select
   (select count(*) from holdfast.item t where t.namespace = $1 and t.phase = 'held' and ${isLost('coalesce(t.expires_at, 0)', true)} ${inQueue} ${readableItem}),
-  (select count(*) from holdfast.lock t where t.namespace = $1 and t.delayed_since is null and ${isLost('t.expires_at', true)} ${named} and (t.patterns is null or holdfast.is_json(t.patterns))),
+  (select count(*) from holdfast.lock t where t.namespace = $1 and t.delayed_since is null and ${isLost('t.expires_at', true)} ${named} ${readableLock}),
   ${deliveries}`
     return {
       queries: [{ text, values: parameters.values }],

@@ -3,7 +3,7 @@ import type { Lock } from '../../../domain/lock.ts'
 import type { LineHead, LockLine, Waiter } from '../../../domain/lock-line.ts'
 import { waitersName } from '../names.ts'
 import type { PlanScope, Query } from '../plan.ts'
-import { decodeAll, decodeFirst, type Hold, now, Parameters, query } from '../rows.ts'
+import { decodeAll, decodeFirst, type Hold, now, ofInstances, Parameters, query } from '../rows.ts'
 import { tables, youngerWriter, youngerWriters } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -82,6 +82,18 @@ from (
   limit $3
 ) p`
 
+/** Whoever joins stands behind everybody else; a caller that is in line itself stands before them. */
+function lineAfter(line: LockLine, joined: readonly Waiter[], limit: number): LockLine {
+  const upToLimit = (count: number) => Math.min(limit, count + joined.length)
+  return {
+    ...line,
+    last: Math.max(line.last, ...joined.map(({ token }) => token)),
+    next: line.next ?? joined[0] ?? null,
+    waiting: upToLimit(line.waiting),
+    ahead: line.own === null ? upToLimit(line.ahead) : line.ahead,
+  }
+}
+
 export const waiterLoaders = {
   lockLine: ({ name, waiter: id, limit }, scope) => ({
     names: [`lock:${name}`],
@@ -103,6 +115,12 @@ export const waiterLoaders = {
         ahead: ahead ?? 0,
       }
     },
+    afterJoining: (line, joined) =>
+      lineAfter(
+        line,
+        joined.filter((waiter) => waiter.name === name),
+        limit,
+      ),
   }),
 
   lockHead: ({ name, waiter: id, limit, maxAhead }, scope) => ({
@@ -145,6 +163,8 @@ export const waiterLoaders = {
     names: [waitersName(agent)],
     queries: [{ text: countWaiters, values: [namespace, agent, limit] }],
     read: ([rows]) => Number(rows?.[0]?.[0]),
+    afterJoining: (count, joined) =>
+      Math.min(limit, count + joined.filter((waiter) => waiter.agent === agent).length),
   }),
 
   lapsedWaiters({ limit }, scope) {
@@ -157,9 +177,9 @@ export const waiterLoaders = {
     }
   },
 
-  waitersOfInstances({ instances, limit, waits }, scope) {
+  waitersOfInstances({ limit, waits, ...whose }, scope) {
     const parameters = new Parameters(scope)
-    const rest = `and t.instance = any(${parameters.add(instances)})\norder by t.id\nlimit ${parameters.add(limit)}`
+    const rest = `${ofInstances(whose, parameters)}\norder by t.id\nlimit ${parameters.add(limit)}`
     return {
       queries: [query(scope, tables.waiter, waits ? 'wait' : 'skip', rest, parameters)],
       searched: ['waiter'],

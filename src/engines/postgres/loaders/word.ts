@@ -2,7 +2,8 @@
 import type { Item, LinePosition } from '../../../domain/item.ts'
 import { listsOf, type WordList, wordValue } from '../../../domain/ready-word.ts'
 import { taskQueue } from '../../../domain/task.ts'
-import type { ItemFilter, Selectors } from '../../engine.ts'
+import type { ItemFilter } from '../../../port/item.ts'
+import type { Selectors } from '../../../port/selector.ts'
 import { filterText, passes } from '../filter.ts'
 import type { LineWant, PlanScope, Query, Row } from '../plan.ts'
 import { decodeAll, decodeReadable, lockClause, Parameters, readableItem } from '../rows.ts'
@@ -171,7 +172,9 @@ from (
 cross join lateral (
   select ${scope}
   from holdfast.ready_word w
-  where w.namespace = $1 and w.field = 'host' and w.value = away.value
+  where w.namespace = $1 and w.field = 'host' and w.value = away.value and exists (
+    select 1 from holdfast.item t where t.namespace = $1 and t.id = w.item ${readableItem}
+  )
   order by ${scope}
   limit $3
 ) w

@@ -144,6 +144,7 @@ create index item_closed on holdfast.item (namespace, queue, closed_at, id, stat
 create index item_failed on holdfast.item (namespace, queue, state, closed_at, id) where outcome = 'failed';
 create index item_offered on holdfast.item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on holdfast.item (namespace, run_at) where run_at is not null;
+create index item_due_in_queue on holdfast.item (namespace, queue, run_at) where run_at is not null;
 create index item_quarantined on holdfast.item (namespace, queue, quarantined_at) where quarantined_at is not null;
 
 -- Who waits for whom: an index of `waiting_for`, kept by the engine.

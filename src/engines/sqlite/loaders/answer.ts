@@ -1,5 +1,5 @@
 /** Answers stored for idempotency keys. */
-import type { Answer } from '../../engine.ts'
+import type { Answer } from '../../../port/answer.ts'
 import { select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'

@@ -1,6 +1,7 @@
 /** Items that wait for others. */
 import type { Item } from '../../../domain/item.ts'
-import type { Cascade, Dependent } from '../../engine.ts'
+import type { Cascade, Dependent } from '../../../port/item.ts'
+import { QueryTexts } from '../../query-texts.ts'
 import { inList, items, packed, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -13,13 +14,10 @@ join queue on queue.namespace = item.namespace and queue.name = item.queue
 left join workflow on workflow.namespace = queue.namespace and workflow.name = queue.workflow
 where blocker.namespace = ? and blocker.blocker = ?`
 
-const dependentsQueries = new Map<number, string>()
+const texts = new QueryTexts()
 
-/** Built once per limit, like the texts of item queries. */
 function dependentsQuery(limit: number): string {
-  const text = dependentsQueries.get(limit) ?? `${selectDependents}\nlimit ${limit}`
-  dependentsQueries.set(limit, text)
-  return text
+  return texts.of(String(limit), () => `${selectDependents}\nlimit ${limit}`)
 }
 
 function dependent([item, ...queue]: readonly unknown[]): Dependent {

@@ -1,7 +1,7 @@
 /** Events, what retention keeps of removed ones, and the token floor. */
 import type { StoredEvent } from '../../../domain/event.ts'
 import type { Horizon } from '../../../domain/horizon.ts'
-import type { Checkpoint, ImageRow } from '../../engine.ts'
+import type { Checkpoint, ImageRow } from '../../../port/event.ts'
 import { walkedEvents } from '../../event-walk.ts'
 import { select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'

@@ -1,6 +1,6 @@
 /** Queues at a glance: which are worth a look, and counts that stop at a bound. */
 import { type BoundedCount, bounded } from '../../../domain/count.ts'
-import { maxNewestClosed, type QueueGlance } from '../../engine.ts'
+import { maxNewestClosed, type QueueGlance } from '../../../port/queue.ts'
 import type { Value } from '../driver.ts'
 import { packed, type Source } from '../rows.ts'
 import { tables } from '../tables.ts'

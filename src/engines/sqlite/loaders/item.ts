@@ -4,7 +4,18 @@ import type { Item, Phase } from '../../../domain/item.ts'
 import type { Value } from '../driver.ts'
 import { filterText, filterValues } from '../filter.ts'
 import { listItems } from '../list.ts'
-import { inList, item, items, peersOf, readable, type Source, sparedUntil, unspared } from '../rows.ts'
+import {
+  inList,
+  item,
+  items,
+  ofInstances,
+  ofInstancesValues,
+  peersOf,
+  readable,
+  type Source,
+  sparedUntil,
+  unspared,
+} from '../rows.ts'
 import type { Loaders } from './loader.ts'
 
 /** Items that others still wait for are kept, or nobody could say why those wait. */
@@ -130,13 +141,13 @@ limit ${limit}`,
       ...queueList(queues),
     ),
 
-  itemsOfInstances(source, { instances, queue, limit }) {
+  itemsOfInstances(source, { queue, limit, ...whose }) {
     const one = queue === null ? '' : 'and queue = ?'
     const name = queue === null ? [] : [queue]
     return items(
       source,
-      `where namespace = ? and phase = 'held' and instance in (select value from json_each(?)) ${one} ${readable}\nlimit ${limit}`,
-      inList(instances),
+      `where namespace = ? and phase = 'held' ${ofInstances} ${one} ${readable}\nlimit ${limit}`,
+      ...ofInstancesValues(whose),
       ...name,
     )
   },
@@ -157,10 +168,11 @@ limit ${limit}`,
       ...queueList(queues),
     ),
 
-  nextDueAt: (source) =>
+  nextDueAt: (source, { queue }) =>
     (source.connection.get(
-      `select run_at from item where namespace = ? and run_at is not null ${readable} order by run_at limit 1`,
+      `select run_at from item indexed by item_due_in_queue where namespace = ? and queue = ? and run_at is not null ${readable} order by run_at limit 1`,
       source.namespace,
+      queue,
     )?.[0] ?? null) as number | null,
 
   items: listItems,

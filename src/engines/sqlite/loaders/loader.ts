@@ -1,4 +1,4 @@
-import type { Selectors } from '../../engine.ts'
+import type { Selectors } from '../../../port/selector.ts'
 import type { Source } from '../rows.ts'
 
 /** One function per selector. Real SQL, parameters only; the source carries the lease clock and the wall clock. */

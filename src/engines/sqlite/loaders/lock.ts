@@ -3,7 +3,15 @@ import type { Lock } from '../../../domain/lock.ts'
 import { parseLockRef } from '../../lock-ref.ts'
 import { pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
-import { inList, type Source, select, selectBy, sparedUntil, unspared } from '../rows.ts'
+import {
+  ofInstances,
+  ofInstancesValues,
+  type Source,
+  select,
+  selectBy,
+  sparedUntil,
+  unspared,
+} from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -94,13 +102,13 @@ and slots is not null and patterns is null)`,
     )
   },
 
-  locksOfInstances(source, { instances, name, limit }) {
+  locksOfInstances(source, { name, limit, ...whose }) {
     const one = name === null ? '' : 'and name = ?'
     const names = name === null ? [] : [name]
     return locks(
       source,
-      `where namespace = ? and instance in (select value from json_each(?)) ${one} ${readableLock}\nlimit ${limit}`,
-      inList(instances),
+      `where namespace = ? ${ofInstances} ${one} ${readableLock}\nlimit ${limit}`,
+      ...ofInstancesValues(whose),
       ...names,
     )
   },

@@ -3,35 +3,35 @@ import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
 import { inboxCursor, inboxPage } from '../../inbox-page.ts'
 import { pageOf } from '../../page.ts'
+import { QueryTexts } from '../../query-texts.ts'
 import type { Value } from '../driver.ts'
-import { inList, type Source, select } from '../rows.ts'
+import { inList, ofInstances, ofInstancesValues, type Source, select } from '../rows.ts'
 import { decode, decodeDamaged, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
 const selectMessage = select(tables.message)
 const selectDelivery = select(tables.delivery)
 
-/** Whole SQL texts by their conditions: a long, newly built text costs as much to look up as to run. */
-const texts = new Map<string, string>()
-
-function textOf(from: string, where: string): string {
-  const key = `${from === selectMessage ? 'message' : 'delivery'} ${where}`
-  const known = texts.get(key)
-  if (known !== undefined) return known
-  const text = `${from}\n${where}`
-  texts.set(key, text)
-  return text
-}
+const messageTexts = new QueryTexts()
+const deliveryTexts = new QueryTexts()
 
 function messages(source: Source, where: string, ...values: Value[]): Message[] {
   return source.connection
-    .all(textOf(selectMessage, where), source.namespace, ...values)
+    .all(
+      messageTexts.of(where, () => `${selectMessage}\n${where}`),
+      source.namespace,
+      ...values,
+    )
     .map((row) => decodeDamaged<Message>(tables.message, row))
 }
 
 function deliveries(source: Source, where: string, ...values: Value[]): Delivery[] {
   return source.connection
-    .all(textOf(selectDelivery, where), source.namespace, ...values)
+    .all(
+      deliveryTexts.of(where, () => `${selectDelivery}\n${where}`),
+      source.namespace,
+      ...values,
+    )
     .map((row) => decode<Delivery>(tables.delivery, row))
 }
 
@@ -181,11 +181,11 @@ limit ${limit}`,
       BigInt(source.now),
     ),
 
-  deliveriesOfInstances: (source, { instances, limit }) =>
+  deliveriesOfInstances: (source, { limit, ...whose }) =>
     deliveries(
       source,
-      `where namespace = ? and agent is not null and instance in (select value from json_each(?))\nlimit ${limit}`,
-      inList(instances),
+      `where namespace = ? and agent is not null ${ofInstances}\nlimit ${limit}`,
+      ...ofInstancesValues(whose),
     ),
 
   inbox(source, { recipient, isUnread, isAll, limit, after }) {

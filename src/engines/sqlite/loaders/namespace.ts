@@ -5,6 +5,7 @@
 import type { Instance } from '../../../domain/instance.ts'
 import { pageOf } from '../../page.ts'
 import { processCursor, processCursorOf } from '../../process-cursor.ts'
+import { QueryTexts } from '../../query-texts.ts'
 import { packed, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -73,14 +74,7 @@ function moments({ now, wall, manualGraceMs }: Source): bigint[] {
   return [BigInt(now), BigInt(wall), BigInt(now - manualGraceMs)]
 }
 
-/** The SQL texts are long, so each is built once. */
-const texts = new Map<string, string>()
-
-function textFor(key: string, make: () => string): string {
-  const text = texts.get(key) ?? make()
-  texts.set(key, text)
-  return text
-}
+const texts = new QueryTexts()
 
 const dueHere = `select ${isDueIn(healed, '?1')}`
 
@@ -88,7 +82,7 @@ export const namespaceLoaders = {
   isHealingDue: (source) => source.connection.get(dueHere, source.namespace, ...moments(source))?.[0] === 1,
 
   dueNamespaces(source, { after, silentMs, limit }) {
-    const text = textFor(`due ${silentMs} ${limit}`, () => {
+    const text = texts.of(`due ${silentMs} ${limit}`, () => {
       const sources = [...healed, silent(silentMs)]
       return walk(sources, isDueIn(sources, 'found.name'), limit)
     })
@@ -98,7 +92,7 @@ export const namespaceLoaders = {
   },
 
   neglectedNamespaces(source, { silentMs, limit }) {
-    const text = textFor(`neglected ${silentMs} ${limit}`, () => {
+    const text = texts.of(`neglected ${silentMs} ${limit}`, () => {
       const isServed = `exists (select 1 from ${beating} and namespace = found.name and seen_at >= ?2 - ${silentMs})`
       const columns = `${isDueIn(healed, 'found.name')}, (${isDueIn(sent, 'found.name')}) and not ${isServed}`
       return walk([...healed, ...sent], columns, limit)

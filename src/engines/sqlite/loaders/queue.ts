@@ -1,7 +1,7 @@
 /** Queues with the definitions of their workflows. */
 import type { Queue } from '../../../domain/queue.ts'
 import type { Workflow } from '../../../domain/workflow.ts'
-import type { DefinedQueue, WorkflowRow } from '../../engine.ts'
+import type { DefinedQueue, WorkflowRow } from '../../../port/queue.ts'
 import { inList, packed, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'

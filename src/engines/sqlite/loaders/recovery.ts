@@ -1,5 +1,6 @@
 /** What healing has done and would do. */
-import type { RecoveryFailure, RecoveryRun, RecoveryTotal } from '../../engine.ts'
+import type { RecoveryFailure, RecoveryRun, RecoveryTotal } from '../../../port/recovery.ts'
+import { QueryTexts } from '../../query-texts.ts'
 import { inList, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -19,8 +20,6 @@ const manualLock = 'and instance is null and delayed_since is null'
  * them separately.
  */
 function selectQuiet(manualGraceMs: number): string {
-  const known = quietTexts.get(manualGraceMs)
-  if (known !== undefined) return known
   const lapses =
     manualGraceMs === 0
       ? [firstItem('', 0), firstLock('', 0)]
@@ -30,16 +29,13 @@ function selectQuiet(manualGraceMs: number): string {
           firstLock(`and not (true ${manualLock})`, 0),
           firstLock(manualLock, manualGraceMs),
         ]
-  const text = `select
+  return `select
 (select run_at from item where namespace = ?1 and run_at is not null ${readable} order by run_at limit 1),
 (select 0 from cascade where namespace = ?1 limit 1),
 ${lapses.join(',\n')}`
-  quietTexts.set(manualGraceMs, text)
-  return text
 }
 
-/** Each text is built once; a process has few stores open. */
-const quietTexts = new Map<number, string>()
+const quietTexts = new QueryTexts()
 
 const ofQueue = '(?2 is null or queue = ?2)'
 
@@ -65,7 +61,8 @@ export function lookAhead(source: Source): { stale: boolean; due: boolean } {
 }
 
 function loadQuiet({ connection, namespace, manualGraceMs }: Source): NonNullable<Source['known']['quiet']> {
-  const found = connection.get(selectQuiet(manualGraceMs), namespace) as (number | null)[]
+  const text = quietTexts.of(String(manualGraceMs), () => selectQuiet(manualGraceMs))
+  const found = connection.get(text, namespace) as (number | null)[]
   const [delayed, cascade, ...lapses] = found
   return { lapseAt: earliest(...lapses), dueAt: earliest(delayed, cascade) }
 }

@@ -2,7 +2,7 @@
 import type { Lock } from '../../../domain/lock.ts'
 import type { LineHead, LockLine, Waiter } from '../../../domain/lock-line.ts'
 import type { Value } from '../driver.ts'
-import { inList, packed, type Source, select, selectBy } from '../rows.ts'
+import { inList, ofInstances, ofInstancesValues, packed, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -123,10 +123,6 @@ export const waiterLoaders = {
       BigInt(source.now),
     ),
 
-  waitersOfInstances: (source, { instances, limit }) =>
-    waiters(
-      source,
-      `where namespace = ? and instance in (select value from json_each(?))\nlimit ${limit}`,
-      inList(instances),
-    ),
+  waitersOfInstances: (source, { limit, ...whose }) =>
+    waiters(source, `where namespace = ? ${ofInstances}\nlimit ${limit}`, ...ofInstancesValues(whose)),
 } satisfies Partial<Loaders>

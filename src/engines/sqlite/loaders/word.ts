@@ -2,7 +2,7 @@
 import { compareInLine, type Item, type LinePosition } from '../../../domain/item.ts'
 import { listsOf, type WordList, wordValue } from '../../../domain/ready-word.ts'
 import { taskQueue } from '../../../domain/task.ts'
-import type { ItemFilter } from '../../engine.ts'
+import type { ItemFilter } from '../../../port/item.ts'
 import type { Value } from '../driver.ts'
 import { filterText, filterValues } from '../filter.ts'
 import { inList, items, packed, readable, type Source } from '../rows.ts'

@@ -133,6 +133,7 @@ create index item_closed on item (namespace, queue, closed_at, state) where phas
 create index item_failed on item (namespace, queue, state, closed_at, id) where outcome = 'failed';
 create index item_offered on item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on item (namespace, run_at) where run_at is not null;
+create index item_due_in_queue on item (namespace, queue, run_at) where run_at is not null;
 create index item_quarantined on item (namespace, queue, quarantined_at) where quarantined_at is not null;
 
 -- Who waits for whom: an index of `waiting_for`, kept by the engine.

@@ -1,25 +1,23 @@
 /** docs/reference/cli.md, generated from the commands themselves. */
 
-import { configKeys } from './config-file.ts'
-import { exitCodes } from './exit.ts'
-import { globalOptions } from './program.ts'
-import { type CommandFacts, listCommands } from './reference.ts'
-import { variables } from './settings.ts'
+import { configKeys } from '../../src/cli/config-file.ts'
+import { exitCodes } from '../../src/cli/exit.ts'
+import { globalOptions } from '../../src/cli/program.ts'
+import { type CommandFacts, listCommands } from '../../src/cli/reference.ts'
+import { variables } from '../../src/cli/settings.ts'
+import { code, heading, table } from './markdown.ts'
 
 /** The whole page. */
-export async function referencePage(): Promise<string> {
+export async function commandLinePage(): Promise<string> {
   const commands = await listCommands()
   const nouns = [...new Set(commands.map(({ name }) => nounOf(name)))]
   return [
-    '# Command line',
-    '',
-    '*Made from the commands by `node scripts/generate.mjs`; do not edit.*',
-    '',
+    ...heading('Command line', 'the commands'),
     '```text',
     'holdfast [options] <command>',
     '```',
     '',
-    'Data goes to stdout, talk to stderr. `--json` gives one object with `schemaVersion`, streams one a line. Durations have their unit (`500ms`, `30s`, `1h30m`; only `0` may stand alone), times are ISO 8601 (`2026-11-16T08:00:00Z`, or `+10m` from now), and are ms in JSON.',
+    'Data goes to stdout, everything else to stderr. `--json` prints one object with `schemaVersion`; streams print one per line. Give durations with a unit (`500ms`, `30s`, `1h30m`; only `0` needs none) and times in ISO 8601 (`2026-11-16T08:00:00Z`), or as `+10m` from now. In JSON both are ms.',
     '',
     '## Global options',
     '',
@@ -30,7 +28,7 @@ export async function referencePage(): Promise<string> {
     '',
     '## Settings',
     '',
-    'An option comes before a variable, a variable before `.holdfast/config.toml`.',
+    'An option overrides a variable, and a variable overrides `.holdfast/config.toml`.',
     '',
     ...table(
       ['in config.toml', 'variable'],
@@ -98,14 +96,4 @@ function helpLines(help: string): string[] {
     ...prose,
     ...(examples.length > 0 ? [...(prose.length > 0 ? [''] : []), '```sh', ...examples, '```'] : []),
   ]
-}
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const line = (cells: readonly string[]) =>
-    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
-  return [line(head), `|${head.map(() => '---').join('|')}|`, ...rows.map(line)]
-}
-
-function code(text: string): string {
-  return `\`${text}\``
 }

@@ -1,0 +1,70 @@
+/** Options that calls of queues, tasks and locks share: who acts, under which token, and how long to wait. */
+import { shown } from '../domain/text.ts'
+import { InvalidError } from '../errors.ts'
+
+/** Options of every change: who makes it, and under which idempotency key. */
+export interface MutationOptions {
+  /** Who acts; default is this handle's own agent. */
+  readonly agent?: string | undefined
+  /** Makes the request safe to retry: a repeated key returns the first result, for 24 h (`retention.answersMs`). */
+  readonly idempotencyKey?: string | undefined
+}
+
+/** Options of a change that only the holder may make. */
+export interface TokenOptions extends MutationOptions {
+  /** Token of the lease; may be omitted where it is remembered. */
+  readonly token?: number | undefined
+}
+
+/** How an item is claimed. */
+export interface ClaimOptions extends TokenOptions {
+  /** Length of the lease in ms. */
+  readonly leaseMs?: number | undefined
+  /** False: a manual lease that this process does not renew. */
+  readonly renew?: boolean | undefined
+  /** The process that the claim belongs to, if not this one, by its id from `instance.join`. Nobody renews it. */
+  readonly instance?: string | undefined
+}
+
+/**
+ * A claim for this handle's own agent. The handle renews it, so `lease` is set. Exception: a handle opened with
+ * `background: false` renews nothing, and its `lease` is null all the same.
+ */
+export interface OwnClaimOptions extends ClaimOptions {
+  /** Only this handle's own agent. */
+  readonly agent?: undefined
+  /** Always renewed. */
+  readonly renew?: true | undefined
+  /** Only this process. */
+  readonly instance?: undefined
+}
+
+/** The same options, restricted to this handle's own agent. */
+export type Own<Options> = Omit<Options, keyof OwnAgent> & OwnAgent
+
+type OwnAgent = Pick<OwnClaimOptions, 'agent' | 'renew' | 'instance'>
+
+/** How long a claim waits for work, and what ends the wait. */
+export interface WaitOptions {
+  /** How long to wait for something to claim, ms; default 0: answer at once. */
+  readonly waitMs?: number | undefined
+  /** Ends the wait, and the promise rejects with its reason. If it has already fired, nothing is claimed. */
+  readonly signal?: AbortSignal | undefined
+}
+
+const maxWaitMs = 24 * 60 * 60 * 1000
+
+/** A wait is a whole number of ms, up to 24 h, and makes many requests, so it cannot have an idempotency key. */
+export function assertWait(what: string, waitMs: number, idempotencyKey: string | undefined): void {
+  if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > maxWaitMs) {
+    throw new InvalidError({
+      what: `${what}: waitMs: ${shown(waitMs)} is not a time to wait`,
+      next: `give whole milliseconds from 0 to ${maxWaitMs} (24 h)`,
+    })
+  }
+  if (waitMs === 0 || idempotencyKey === undefined) return
+  throw new InvalidError({
+    what: `${what}: a wait makes many requests, and an idempotency key covers only one`,
+    next: 'leave out waitMs or the key',
+  })
+}

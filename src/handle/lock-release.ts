@@ -1,0 +1,32 @@
+/** Gives back a named lock, which its holder may have acquired several times. */
+import { leftByRelease } from '../runtime/lease/lease-ending.ts'
+import type { Request, Session } from '../runtime/session/session.ts'
+
+/** What a release did. */
+interface Released {
+  readonly released: boolean
+  /** How many times its holder still holds it. */
+  readonly depth: number
+}
+
+/** Releases one grant and returns what the store did. */
+export function releaseGrant(session: Session, request: Request<'locks.releaseLock'>): Promise<Released> {
+  const { options, input } = request
+  const { name, token } = input
+  const grant = session.grants.find('lock', name, token, options)
+  const isLast = grant === undefined || session.endings.countOf(grant) + 1 >= grant.depth
+  // A key, because repeating the release would give back one more level of a reentrant lock.
+  const key = isLast ? {} : { idempotencyKey: options.idempotencyKey ?? session.environment.id() }
+  return session.end(
+    { operation: 'locks.releaseLock', input, options: { ...options, ...key } },
+    {
+      lease: grant ?? { kind: 'lock', id: name, token: token ?? 0 },
+      isLast,
+      leaves: ({ released, depth }) => {
+        if (grant) grant.depth = depth
+        return depth === 0 ? leftByRelease(released) : 'held'
+      },
+      forget: () => void session.grants.forget('lock', name, token, options),
+    },
+  )
+}

@@ -1,0 +1,149 @@
+/** What a recovery did, or would do. */
+import * as z from 'zod'
+import type { Delivery } from '../../domain/delivery.ts'
+import type { Instance } from '../../domain/instance.ts'
+import type { Item } from '../../domain/item.ts'
+import type { LeaseColumns } from '../../domain/lease.ts'
+import { holderOf, type Lock } from '../../domain/lock.ts'
+import { countRecovered, type Death, type Deaths, type Reclaimed } from '../../domain/recovery.ts'
+import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import * as fields from '../fields.ts'
+import type { OutputOf } from '../operation.ts'
+import type { HealedLines } from './lines.ts'
+
+/** Rows that one transaction takes: keeps it under 20 ms. */
+export const maxReclaimed = 100
+
+/** Dead processes that one command can name: a dry run names all of them, a real run one batch. */
+export const maxDeaths = 10_000
+
+export const recoveryTriggers = ['claim', 'completion', 'open', 'timer', 'waiter', 'death', 'manual'] as const
+
+export type RecoveryTrigger = (typeof recoveryTriggers)[number]
+
+export const report = lazily(() =>
+  z.object({
+    locksCleaned: z.number(),
+    entriesReclaimed: z.number(),
+    quarantined: z.number(),
+    messagesReclaimed: z.number(),
+    promoted: z.number(),
+    instancesEnded: z.number(),
+    waitersRemoved: z.number(),
+    progressPaused: z.number(),
+    recoveryTimestamp: z.number(),
+    ids: z.array(z.string()),
+    byState: z.record(z.string(), z.number()),
+    /** What was taken, from whom and why, for the log. */
+    reclaimed: z.array(
+      z.object({
+        kind: z.enum(['item', 'lock', 'delivery']),
+        id: z.string(),
+        holder: z.string().nullable(),
+        expiresAt: z.number().nullable(),
+        expiredForMs: z.number(),
+        evidence: z.string(),
+      }),
+    ),
+    /** True if there may be more than one transaction takes. */
+    more: z.boolean(),
+  }),
+)
+
+/** What recovery gave back. */
+export type RecoveryReport = OutputOf<typeof report>
+
+export const death = lazily(() =>
+  z.strictObject({
+    instance: fields.text(100),
+    evidence: fields.text(1000),
+    isReboot: z.boolean().default(false),
+  }),
+)
+
+/** The process that heals, in a namespace that is not its own. */
+export const healer = lazily(() => z.strictObject({ host: fields.text(300), pid: z.int().min(0) }))
+
+/** `known`: what the store knows about these processes. */
+export function deathsIn(
+  deaths: readonly (Death & { readonly instance: string })[],
+  known: readonly Instance[] = [],
+): Deaths {
+  const ended = new Set(known.filter(({ endedAt }) => endedAt !== null).map(({ id }) => id))
+  return new Map(deaths.map(({ instance, ...how }) => [instance, { ...how, hasEnded: ended.has(instance) }]))
+}
+
+export interface Taken {
+  readonly items: readonly Reclaimed<Item>[]
+  readonly locks: readonly Reclaimed<Lock>[]
+  readonly deliveries: readonly Reclaimed<Delivery>[]
+}
+
+function describeReclaimed(
+  items: readonly Reclaimed<Item>[],
+  locks: readonly Reclaimed<Lock>[],
+  deliveries: readonly Reclaimed<Delivery>[],
+): RecoveryReport['reclaimed'] {
+  const told = <Row extends LeaseColumns>({ before, evidence, expiredForMs }: Reclaimed<Row>) => ({
+    expiresAt: before.expiresAt,
+    expiredForMs,
+    evidence,
+  })
+  return [
+    ...items.map((item) => ({
+      kind: 'item' as const,
+      id: item.before.id,
+      holder: item.before.agent,
+      ...told(item),
+    })),
+    ...locks.map((lock) => ({
+      kind: 'lock' as const,
+      id: lock.before.name,
+      holder: holderOf(lock.before),
+      ...told(lock),
+    })),
+    ...deliveries.map((delivery) => ({
+      kind: 'delivery' as const,
+      id: delivery.before.id,
+      holder: delivery.before.agent,
+      ...told(delivery),
+    })),
+  ]
+}
+
+interface Summary extends Taken {
+  readonly lines: Pick<HealedLines, 'waitersRemoved' | 'progressPaused'>
+  readonly promoted: number
+  readonly ended: number
+  readonly more: boolean
+}
+
+export const nothingTaken = {
+  items: [],
+  locks: [],
+  deliveries: [],
+  lines: { waitersRemoved: 0, progressPaused: 0 },
+  promoted: 0,
+  ended: 0,
+}
+
+export function summaryOf(
+  { items, locks, deliveries, lines, promoted, ended, more }: Summary,
+  { wall }: Context,
+): RecoveryReport {
+  const { ids, byState, ...counts } = countRecovered(items, locks)
+  return {
+    ...counts,
+    ids: [...ids],
+    byState: { ...byState },
+    messagesReclaimed: deliveries.length,
+    promoted,
+    instancesEnded: ended,
+    waitersRemoved: lines.waitersRemoved,
+    progressPaused: lines.progressPaused,
+    recoveryTimestamp: wall,
+    reclaimed: describeReclaimed(items, locks, deliveries),
+    more,
+  }
+}

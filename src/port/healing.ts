@@ -1,0 +1,19 @@
+/**
+ * Recovery before claims. The engine finds that something has lapsed or is due; whoever opened the store says what then
+ * runs, in a transaction of its own.
+ */
+import type { Command } from './command.ts'
+
+/** Claims that wait in one batch: who asks first, and the queues they claim from. */
+export interface Claims extends Pick<Command, 'namespace' | 'caller'> {
+  readonly queues: readonly string[]
+}
+
+export interface HealingBeforeClaims {
+  /** False: it takes nothing from anybody, and only ends delays. */
+  readonly reclaims: boolean
+  commandBefore(claims: Claims): Command
+  done(report: unknown, ms: number): void
+  /** The claims go ahead all the same. `queue`: the first queue they claim from. */
+  failed(error: unknown, queue: string | null): void
+}
