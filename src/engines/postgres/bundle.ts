@@ -61,7 +61,8 @@ export type Bundler = new (parts: readonly Part[], options: BundleOptions) => Bu
  */
 const maxUnheard = 2 ** 21
 
-function bytesOf(parts: readonly Part[]): number {
+/** What it takes to send the values. */
+export function bytesIn(parts: readonly Part[]): number {
   let bytes = 0
   for (const { values } of parts) for (const value of values) bytes += value?.length ?? 0
   return bytes
@@ -90,7 +91,7 @@ export function bundlerOf(Query: DriverQuery): Bundler {
     submit(wire: Wire): null {
       wire.stream.cork()
       try {
-        if (bytesOf(this.#parts) > maxUnheard) wire.flush()
+        if (bytesIn(this.#parts) > maxUnheard) wire.flush()
         for (const part of this.#parts) this.#write(wire, part)
         wire.sync()
       } finally {

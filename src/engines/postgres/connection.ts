@@ -6,7 +6,15 @@ import type { Socket } from 'node:net'
 import type { Client, ClientConfig, Notification, QueryArrayConfig } from 'pg'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
-import { type Answered, type Bundler, bundlerOf, type Part, type Reader, type Statement } from './bundle.ts'
+import {
+  type Answered,
+  type Bundler,
+  bundlerOf,
+  bytesIn,
+  type Part,
+  type Reader,
+  type Statement,
+} from './bundle.ts'
 import { Disconnected, poolerBetween } from './classify.ts'
 import { parameterOf } from './parameter.ts'
 import type { Query, Row } from './plan.ts'
@@ -15,6 +23,12 @@ import { begin, localPath, type SessionOptions, sessionPath, settings } from './
 
 const defaultAnswerTimeoutMs = 5_000
 const defaultConnectTimeoutMs = 5_000
+/**
+ * The kernel takes megabytes at once, and a slow link then carries them while nothing seems to move. The answer to a
+ * long message may be late by as long as that takes at 1 MB/s.
+ */
+const bytesPerMs = 1_000
+const maxBuffered = 8_000_000
 const int8 = 20
 const numeric = 1700
 const text = 25
@@ -68,6 +82,8 @@ export class Connection {
   /** How long nothing may move on the socket while an answer is awaited. */
   readonly #limitMs: number
   #awaited = 0
+  /** How much longer it may take, because of what was sent. */
+  #slackMs = 0
   readonly #address: Address
   readonly #Bundle: Bundler
   readonly #readerOf: (type: number) => Reader
@@ -206,13 +222,14 @@ export class Connection {
    * that failed; inside a transaction it skipped the ones after it, including COMMIT.
    */
   async exchange(queries: readonly Query[]): Promise<readonly Answered[]> {
+    const bundles = this.#bundle(queries)
+    const bytes = bundles.reduce((sum, parts) => sum + bytesIn(parts), 0)
     return this.#connected(async () => {
-      const bundles = this.#bundle(queries)
       const answered = await allOf(bundles.map((each) => this.#submit(each)))
       return bundles.flatMap((parts, index) =>
         (answered[index] as readonly Answered[]).filter((_, index) => parts[index]?.isAsked),
       )
-    })
+    }, bytes)
   }
 
   /**
@@ -231,9 +248,9 @@ export class Connection {
     })
   }
 
-  async #connected<Result>(ask: () => Promise<Result>): Promise<Result> {
+  async #connected<Result>(ask: () => Promise<Result>, bytes = 0): Promise<Result> {
     if (this.#ended) throw new Disconnected(this.#ended)
-    this.#awaitAnswers(1)
+    this.#beginWaiting(bytes)
     try {
       return await ask()
     } catch (error) {
@@ -242,15 +259,24 @@ export class Connection {
       this.#end(error as Error)
       throw new Disconnected(this.#ended)
     } finally {
-      this.#awaitAnswers(-1)
+      this.#endWaiting()
     }
   }
 
   /** The socket's timeout counts from the last byte sent or received, however much there is to send. */
-  #awaitAnswers(more: 1 | -1): void {
-    this.#awaited += more
-    if (this.#awaited === 0) this.#stream.setTimeout(0)
-    else if (this.#awaited === 1 && more === 1) this.#stream.setTimeout(this.#limitMs)
+  #beginWaiting(bytes: number): void {
+    const slackMs = Math.min(bytes, maxBuffered) / bytesPerMs
+    this.#awaited++
+    if (this.#awaited > 1 && slackMs <= this.#slackMs) return
+    this.#slackMs = slackMs
+    this.#stream.setTimeout(this.#limitMs + slackMs)
+  }
+
+  #endWaiting(): void {
+    this.#awaited--
+    if (this.#awaited > 0) return
+    this.#slackMs = 0
+    this.#stream.setTimeout(0)
   }
 
   /** A different socket once the connection is encrypted. */
