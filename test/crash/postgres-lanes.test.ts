@@ -69,6 +69,20 @@ test('of reads that are asked together only the one that is held back is asked a
   expect(answered).toEqual(['item', 'item', 'item', 'feed'])
 })
 
+test('a read is one transaction, with what the process has to know about its server [S5e-6]', async () => {
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(own.newStore()), { background: false })
+  await hf.state('document').get()
+  const began = performance.now()
+  const before = proxy.syncs
+  let reads = 0
+
+  // Longer than the process may go by what it knows.
+  for (; performance.now() - began < 2500; reads++) await hf.state('document').get()
+
+  expect(proxy.syncs - before).toBe(reads)
+})
+
 test.each([{}, { subject: 'item' }] as const)(
   'the newest events (%j) include what was just written while another transaction ends [S5e-1]',
   async (about) => {

@@ -29,6 +29,8 @@ export class TcpProxy {
   #deliver: () => void = () => {}
   /** How many connections were reset at once, while it was cut. */
   refusals = 0
+  /** How often a client has ended what it asked for with a Sync, which outside a transaction ends one. */
+  syncs = 0
   /** So long each message takes in each direction. */
   delayMs = 0
   /** So fast clients can send. */
@@ -132,6 +134,7 @@ export class TcpProxy {
 
   /** Whether a message of the client goes on to the server. */
   #pass(link: Link, message: Message): boolean {
+    if (message.type === 'S') this.syncs++
     if (!link.isCommit(message)) return true
     const fault = this.#fault ?? this.#faults?.() ?? null
     if (fault === null) return true

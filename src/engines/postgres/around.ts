@@ -5,9 +5,12 @@
  */
 
 import { QueryTexts } from '../query-texts.ts'
+import { type LastMarks, lastMarks } from './clock-mark.ts'
 import { endedDelays, isDueIn, lapsedLeases } from './due.ts'
+import { newestSeq } from './event-base.ts'
 import { texts } from './parameter.ts'
 import type { PlanScope, Query, Row } from './plan.ts'
+import { type StandbyLists, standbyLists } from './standbys.ts'
 
 export type AroundScope = Pick<PlanScope, 'namespace' | 'manualGraceMs'>
 
@@ -18,6 +21,18 @@ export interface AroundWanted {
   readonly checksLapsed: boolean
   /** Items that others may wait for. */
   readonly ids: readonly string[]
+  /** Read what the process has to know about its server from time to time; otherwise that would be a transaction. */
+  readonly readsServer: boolean
+}
+
+/** What can change on a server without a new connection. */
+export interface ServerNews {
+  /** The server's clock at this moment. */
+  readonly now: number
+  readonly checked: LastMarks
+  /** How far readers may have read the events: the transaction number plus the base. */
+  readonly newestSeq: number
+  readonly standbys: StandbyLists
 }
 
 export interface Around {
@@ -25,6 +40,7 @@ export interface Around {
   readonly isStale: boolean
   /** Which of the items others wait for. */
   readonly blockers: readonly string[]
+  readonly server: ServerNews | null
 }
 
 const isLapsed = (graceMs: number) => isDueIn(lapsedLeases(graceMs), '$1')
@@ -38,26 +54,31 @@ const moved = "(select holdfast.moved(m.value) from holdfast.meta m where m.key 
 
 export function aroundQuery(
   { namespace, manualGraceMs }: AroundScope,
-  { writes, checksLapsed, ids }: AroundWanted,
+  { writes, checksLapsed, ids, readsServer }: AroundWanted,
 ): Query {
   const hasIds = ids.length > 0
   const values = checksLapsed || hasIds ? [namespace] : []
   return {
-    text: textFor(writes, checksLapsed, hasIds, manualGraceMs),
+    text: textFor({ writes, checksLapsed, hasIds, readsServer, manualGraceMs }),
     values: hasIds ? [namespace, texts(ids)] : values,
   }
 }
 
 const known = new QueryTexts()
 
-function textFor(writes: boolean, checksLapsed: boolean, hasIds: boolean, graceMs: number): string {
-  const key = `${writes} ${checksLapsed} ${hasIds} ${graceMs}`
+interface Parts extends Omit<AroundWanted, 'ids'> {
+  readonly hasIds: boolean
+  readonly manualGraceMs: number
+}
+
+function textFor({ writes, checksLapsed, hasIds, readsServer, manualGraceMs }: Parts): string {
+  const key = `${writes} ${checksLapsed} ${hasIds} ${readsServer} ${manualGraceMs}`
   return known.of(
     key,
     () => `select holdfast.now_ms(), holdfast.wall_ms(),
-${checksLapsed ? `${isLapsed(graceMs)} or ${isDue}` : 'false'},
+${checksLapsed ? `${isLapsed(manualGraceMs)} or ${isDue}` : 'false'},
 ${hasIds ? blockers : 'null'},
-${writes ? moved : 'null'}`,
+${writes ? moved : 'null'}${readsServer ? `,\n${lastMarks},\n${newestSeq},\n${standbyLists}` : ''}`,
   )
 }
 
@@ -66,7 +87,34 @@ export function readAround(row: Row | undefined): Around {
     clock: { now: Number(row?.[0]), wall: Number(row?.[1]) },
     isStale: row?.[2] === true,
     blockers: (row?.[3] ?? []) as string[],
+    server: row === undefined || row[5] === undefined ? null : readServer(row),
   }
+}
+
+export function readServer([
+  now,
+  ,
+  ,
+  ,
+  ,
+  checkedAt,
+  behindPoolerAt,
+  newestSeq,
+  list,
+  lastSet,
+]: Row): ServerNews {
+  return {
+    now: Number(now),
+    checked: { at: Number(checkedAt), behindPoolerAt: Number(behindPoolerAt) },
+    newestSeq: Number(newestSeq),
+    standbys: { list: list as string, lastSet: lastSet as string | null },
+  }
+}
+
+/** At open, before there is a batch. */
+export const serverQuery: Query = {
+  text: textFor({ writes: false, checksLapsed: false, hasIds: false, readsServer: true, manualGraceMs: 0 }),
+  values: [],
 }
 
 /** Whether something has lapsed by now. */

@@ -18,7 +18,15 @@ import type { Tables } from '../../port/tables.ts'
 import { leavesWaiting } from '../cascade.ts'
 import { rowWithoutDamage } from '../row.ts'
 import { applying, type EventRow, maxEvents, tellEvents } from './apply.ts'
-import { type Around, type AroundWanted, aroundQuery, lapsedQuery, readAround, staleQuery } from './around.ts'
+import {
+  type Around,
+  type AroundWanted,
+  aroundQuery,
+  lapsedQuery,
+  readAround,
+  type ServerNews,
+  staleQuery,
+} from './around.ts'
 import { isLockedOut } from './classify.ts'
 import type { LineStarts } from './line-starts.ts'
 import { planFor } from './load.ts'
@@ -72,8 +80,13 @@ export interface BatchScope {
   readonly times: { readonly now: number; readonly wall: number } | null
   /** Whether a test has moved those times since. */
   hasMoved(): boolean
+  /** Read what can change on a server. */
+  readonly readsServer: boolean
+  noteServer(news: ServerNews): void
   /** One round trip; returns the rows of each query. */
   send(queries: readonly Query[]): Promise<readonly Row[][]>
+  /** The same in one transaction that needs no `begin`. */
+  sendAsOne(queries: readonly Query[]): Promise<readonly Row[][]>
   /** The last round trip. Returns true if the transaction committed, false if the server rolled it back. */
   commit(queries: readonly Query[]): Promise<boolean>
   reached(point: string): void
@@ -106,7 +119,7 @@ interface Line {
   got: number
 }
 
-const onlyTime: AroundWanted = { writes: false, checksLapsed: false, ids: [] }
+const onlyTime = { writes: false, checksLapsed: false, ids: [] }
 const nothing: Plan = { queries: [], read: () => null }
 const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
 const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
@@ -144,6 +157,8 @@ export class Batch {
   #hasNames = true
   #isClosed = false
   #isReading = false
+  /** The reads share one snapshot, which takes a transaction. */
+  #isSnapshot = false
 
   constructor(scope: BatchScope, batch: readonly Waiting[]) {
     this.#scope = scope
@@ -194,8 +209,8 @@ export class Batch {
     const first = members.flatMap(({ needs }) => needs)
     const items = this.#itemQueries(first)
     // A single statement is its own snapshot, but behind a pooler it still needs a transaction.
-    const isSnapshot = this.#scope.isPooled || items.length + distinct(first).length > 1
-    const opening = isSnapshot ? [snapshot, ...this.#expectingBranch()] : []
+    this.#isSnapshot = this.#scope.isPooled || items.length + distinct(first).length > 1
+    const opening = this.#isSnapshot ? [snapshot, ...this.#expectingBranch()] : []
     await this.#sendAll([...this.#movedTimes(), ...opening, ...items], first)
     this.#scope.noteClock(this.#clock)
     const asking: [Member, readonly Need[]][] = []
@@ -210,7 +225,7 @@ export class Batch {
       for (const [member, more] of asking) this.#advance(member, more, [])
     }
     // Nothing depends on how the transaction of a read ends.
-    if (isSnapshot) this.#scope.commit([]).catch(() => {})
+    if (this.#isSnapshot) this.#scope.commit([]).catch(() => {})
     return this.#done()
   }
 
@@ -282,7 +297,7 @@ export class Batch {
   async #sendAll(
     opening: readonly Query[],
     needs: readonly Need[],
-    wanted: AroundWanted = onlyTime,
+    wanted: Omit<AroundWanted, 'readsServer'> = onlyTime,
   ): Promise<Around> {
     const queries: Query[] = []
     const takers: ((rows: Row[]) => void)[] = []
@@ -301,12 +316,20 @@ export class Batch {
     }
     for (const line of this.#linesOf(needs)) this.#search(line, send)
     // Last, because a clock read before waiting for others would be late by the length of the wait.
-    const found = await this.#scope.send([...queries, aroundQuery(this.#scope, wanted)])
+    const { readsServer } = this.#scope
+    const found = await this.#send([...queries, aroundQuery(this.#scope, { ...wanted, readsServer })])
     const around = readAround(found.at(-1)?.[0])
+    if (around.server !== null) this.#scope.noteServer(around.server)
     if (!this.#isReading) this.#assertOlder(queries, found)
     for (const [index, take] of takers.entries()) take(found[index] as Row[])
     this.#clock = this.#scope.times ?? around.clock
     return around
+  }
+
+  /** Outside a transaction each statement would be one of its own. */
+  #send(queries: readonly Query[]): Promise<readonly Row[][]> {
+    const { send, sendAsOne } = this.#scope
+    return this.#isReading && !this.#isSnapshot ? sendAsOne(queries) : send(queries)
   }
 
   /**

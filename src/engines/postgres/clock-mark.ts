@@ -32,9 +32,19 @@ const isAnyoneThere = `exists (
   and l.objid::bigint = $1::bigint & 4294967295
 )`
 
+/** When a running process last found the clock right, and when one behind a pooler did; 0: never. */
+export interface LastMarks {
+  readonly at: number
+  readonly behindPoolerAt: number
+}
+
+/** Columns of a query. */
+export const lastMarks = [checkedKey, pooledKey]
+  .map((key) => `coalesce((select m.value::bigint from holdfast.meta m where m.key = '${key}'), 0)`)
+  .join(',\n')
+
 const look = `select holdfast.now_ms(),
-coalesce((select m.value::bigint from holdfast.meta m where m.key = '${checkedKey}'), 0),
-coalesce((select m.value::bigint from holdfast.meta m where m.key = '${pooledKey}'), 0),
+${lastMarks},
 (select m.value from holdfast.meta m where m.key = 'clock_unchecked'),
 ${isAnyoneThere},
 extract(epoch from clock_timestamp() - pg_postmaster_start_time()) between 0 and ${doubtfulForMs / 1000}`
@@ -122,14 +132,25 @@ export class ClockMark {
     for (const query of queries) connection.send(query).catch(() => {})
   }
 
-  /** Runs along with any command: a process that beats sends several a second. */
-  refresh(send: (query: Query, read?: (rows: readonly Row[]) => void) => void): void {
-    const { environment, clock, beats } = this.#options
-    const now = environment.monotonic()
-    if (now - this.#askedAt < (clock.isUnchecked ? lookEveryMs : markEveryMs)) return
-    this.#askedAt = now
-    if (clock.isUnchecked) send(this.#look, ([row]) => this.#hear(row, now))
-    else if (beats && !clock.isDoubtful) send(this.#mark)
+  /** Whether to look again whether the clock is right: often, until that is known. */
+  get isLookDue(): boolean {
+    const { environment, clock } = this.#options
+    return clock.isUnchecked && environment.monotonic() - this.#askedAt >= lookEveryMs
+  }
+
+  /** Runs between two batches. */
+  lookAgain(send: (query: Query, read: (rows: readonly Row[]) => void) => void): void {
+    const askedAt = this.#options.environment.monotonic()
+    this.#askedAt = askedAt
+    send(this.#look, ([row]) => this.#hear(row, askedAt))
+  }
+
+  /** What this process has to write, given the marks that the store has at `now`; null: nothing. */
+  marking(now: number, { at, behindPoolerAt }: LastMarks): Query | null {
+    const { clock, beats, isPooled } = this.#options
+    if (!beats || clock.isUnchecked || clock.isDoubtful) return null
+    const isFresh = (markedAt: number) => markedAt > now - markEveryMs && markedAt <= now
+    return isFresh(at) && (!isPooled || isFresh(behindPoolerAt)) ? null : this.#mark
   }
 
   #hear(row: Row | undefined, askedAt: number): ClockCheck | null {

@@ -221,8 +221,19 @@ export class Connection {
    * One round trip: sends everything and waits for every answer. Throws what the server said about the first statement
    * that failed; inside a transaction it skipped the ones after it, including COMMIT.
    */
-  async exchange(queries: readonly Query[]): Promise<readonly Answered[]> {
-    const bundles = this.#bundle(queries)
+  exchange(queries: readonly Query[]): Promise<readonly Answered[]> {
+    return this.#exchange(this.#bundle(queries))
+  }
+
+  /**
+   * The same outside a transaction, as a single one: it costs the server less than one transaction per statement. Not
+   * for use behind a pooler.
+   */
+  exchangeAsOne(queries: readonly Query[]): Promise<readonly Answered[]> {
+    return this.#exchange([queries.map((query) => this.#part(query))])
+  }
+
+  async #exchange(bundles: readonly (readonly Sent[])[]): Promise<readonly Answered[]> {
     const bytes = bundles.reduce((sum, parts) => sum + bytesIn(parts), 0)
     return this.#connected(async () => {
       const answered = await allOf(bundles.map((each) => this.#submit(each)))

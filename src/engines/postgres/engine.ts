@@ -11,19 +11,19 @@ import type { Command } from '../../port/command.ts'
 import type { Engine, EngineOptions, StoreStatus } from '../../port/engine.ts'
 import { Cascades } from '../cascade.ts'
 import { type Address, parseAddress } from './address.ts'
+import { readServer, type ServerNews, serverQuery } from './around.ts'
 import { Bells } from './bells.ts'
 import { Branches } from './branches.ts'
 import { classify, openAgain, unavailable } from './classify.ts'
 import { movedOffset, ServerClock } from './clock.ts'
 import { ClockMark } from './clock-mark.ts'
 import type { Connection } from './connection.ts'
-import { askNewestEvent } from './event-base.ts'
 import { Lane, type LaneLoss, type LaneOptions } from './lane.ts'
 import { LineStarts } from './line-starts.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore, settleManualGrace } from './marks.ts'
 import { migrate, type Run, schemaVersion } from './migrate.ts'
-import type { Row } from './plan.ts'
+import type { Query, Row } from './plan.ts'
 import {
   findPrimary,
   type Met,
@@ -34,12 +34,12 @@ import {
   type Wanted,
 } from './servers.ts'
 import { begin, type SessionOptions } from './settings.ts'
-import { askStandbys, readStandbys, type Standbys, standbysAfter } from './standbys.ts'
+import { notingStandbys, type Standbys, standbysAfter, standbysFrom } from './standbys.ts'
 import { enterBranch, lookAtBranch, type MarkedBranch } from './timeline.ts'
 import { isRead, type Waiting, waitingFor } from './waiting-line.ts'
 
-/** How old our knowledge of the standbys may get while the store is in use. */
-const standbysEveryMs = 2_000
+/** How old our knowledge of the server may get while the store is in use. */
+const readServerEveryMs = 1_000
 
 /** How often all hosts are checked while the connection to one of them holds. */
 const lookAroundEveryMs = 60_000
@@ -156,7 +156,7 @@ export class PostgresEngine implements Engine {
   #listener: Listener | null = null
   #facts: ServerFacts
   #standbys: Standbys
-  #standbysAskedAt: number
+  #serverReadAt: number
   #lastAsked: Pick<Command, 'namespace' | 'caller'> | null = null
   /** The server on which a loss was last found. */
   #lossToldOn: string | null = null
@@ -176,7 +176,7 @@ export class PostgresEngine implements Engine {
     this.#address = address
     this.#facts = facts
     this.#standbys = { synchronousStandbys: facts.synchronousStandbys, formerStandbys: null }
-    this.#standbysAskedAt = options.environment.monotonic()
+    this.#serverReadAt = options.environment.monotonic()
     this.#movedOffset = offset
     this.#options = options
     this.#environment = options.environment
@@ -203,6 +203,11 @@ export class PostgresEngine implements Engine {
       onClock: ({ now }, askedAt) => {
         this.#branches.answered()
         this.#clock.note(now, askedAt)
+      },
+      isServerDue: () => this.#isServerDue(),
+      onServer: (news) => {
+        this.#noteServer(news)
+        this.#sendAside(this.#clockMark?.marking(news.now, news.checked) ?? null)
       },
       onLost: () => this.#clock.missed(),
       onCommitted: (done) => this.#committed(done),
@@ -255,8 +260,7 @@ export class PostgresEngine implements Engine {
         this.#listenOn(connection),
         this.#batches.register(),
         this.#side.register(),
-        connection.send(askStandbys).then((rows) => this.#noteStandbys(rows)),
-        connection.send(askNewestEvent).then((rows) => this.#noteNewestEvent(rows)),
+        connection.send(serverQuery).then(([row]) => this.#noteServer(readServer(row as Row))),
         this.#clockMark?.look(connection),
       ])
       this.#clockMark?.enter(connection)
@@ -310,8 +314,8 @@ export class PostgresEngine implements Engine {
     const prepared = prepare(command)
     const { namespace, caller } = command
     this.#lastAsked = { namespace, caller }
-    this.#refreshStandbys()
-    this.#clockMark?.refresh((query, read) => this.#side.sendBetweenBatches(query, read))
+    if (this.#clockMark?.isLookDue)
+      this.#clockMark.lookAgain((query, read) => this.#side.sendBetweenBatches(query, read))
     return this.#add(prepared)
   }
 
@@ -329,22 +333,25 @@ export class PostgresEngine implements Engine {
     })
   }
 
-  /** Runs along with any command: a process that beats sends one every few seconds. */
-  #refreshStandbys(): void {
+  /** Records the reading as made, so a caller that gets true has to make it. Any batch can: it costs no round trip. */
+  #isServerDue(): boolean {
     const now = this.#environment.monotonic()
-    if (now - this.#standbysAskedAt < standbysEveryMs) return
-    this.#standbysAskedAt = now
-    this.#side.sendBetweenBatches(askStandbys, (rows) => this.#noteStandbys(rows))
-    this.#side.sendBetweenBatches(askNewestEvent, (rows) => this.#noteNewestEvent(rows))
+    if (now - this.#serverReadAt < readServerEveryMs) return false
+    this.#serverReadAt = now
+    return true
   }
 
-  #noteNewestEvent([row]: readonly Row[]): void {
-    this.#newestSeq = Math.max(this.#newestSeq, Number(row?.[0] ?? 0))
+  #noteServer({ newestSeq, standbys }: ServerNews): void {
+    this.#newestSeq = Math.max(this.#newestSeq, newestSeq)
+    this.#noteStandbys(standbysFrom(standbys))
+    this.#sendAside(notingStandbys(standbys))
   }
 
-  #noteStandbys([row]: readonly Row[]): void {
-    if (row === undefined) return
-    const { synchronousStandbys, formerStandbys } = readStandbys(row)
+  #sendAside(query: Query | null): void {
+    if (query !== null) this.#side.sendBetweenBatches(query)
+  }
+
+  #noteStandbys({ synchronousStandbys, formerStandbys }: Standbys): void {
     const known = this.#standbys
     if (known.synchronousStandbys === synchronousStandbys && known.formerStandbys === formerStandbys) return
     this.#standbys = { synchronousStandbys, formerStandbys }
@@ -435,7 +442,7 @@ export class PostgresEngine implements Engine {
       throw new Error(`a branch of timeline ${this.#branches.used.timeline} was met meanwhile`)
     this.#facts = facts
     this.#standbys = standbysAfter(this.#standbys, facts.synchronousStandbys)
-    this.#standbysAskedAt = Number.NEGATIVE_INFINITY
+    this.#serverReadAt = Number.NEGATIVE_INFINITY
     this.#renewStatus()
     if (!this.#branches.use(branch)) return
     this.#clock.doubt(`the server is on timeline ${branch.timeline} after ${used.timeline}`)

@@ -6,7 +6,6 @@
 import { HoldfastError } from '../../errors.ts'
 import { maxEvents } from './apply.ts'
 import type { Run } from './migrate.ts'
-import type { Query } from './plan.ts'
 
 /** The newest event of each namespace, found by the index: there are few namespaces and many events. */
 const selectNewest = `with recursive newest (namespace, seq, at) as (
@@ -124,10 +123,7 @@ function assertNumbersLeft(transactions: number): void {
 }
 
 /** How far readers may have read the events by now. */
-export const askNewestEvent: Query = {
-  text: 'select pg_snapshot_xmax(pg_current_snapshot())::text::bigint + holdfast.event_base()',
-  values: [],
-}
+export const newestSeq = 'pg_snapshot_xmax(pg_current_snapshot())::text::bigint + holdfast.event_base()'
 
 export async function newestEvent(run: Run): Promise<number> {
   const [row] = await run(selectNewest)

@@ -10,6 +10,7 @@ import { HoldfastError } from '../../errors.ts'
 import { claimsIn, prepare } from '../../operations/decide.ts'
 import type { HealingBeforeClaims } from '../../port/healing.ts'
 import type { Address } from './address.ts'
+import type { ServerNews } from './around.ts'
 import { Batch, type BatchScope, type Done } from './batch.ts'
 import { classify, inDoubt, isContention, isDisconnect, isLockedOut, unavailable } from './classify.ts'
 import type { Connection } from './connection.ts'
@@ -76,6 +77,9 @@ export interface LaneOptions extends FindOptions {
   isDoubtful(): boolean
   /** The last time the server failed to answer for long. */
   outage(): Outage | null
+  /** Whether this batch has to read what can change on a server. */
+  isServerDue(): boolean
+  onServer(news: ServerNews): void
   /** The server could not be reached. */
   onLost(): void
   /** What the server's clock showed in answer to a request sent at `askedAt`. */
@@ -374,9 +378,13 @@ export class Lane {
         this.#options.onClock(clock, askedAt)
         return !isDoubtful && this.#options.isDoubtful()
       },
+      readsServer: this.#options.isServerDue(),
+      noteServer: (news) => this.#options.onServer(news),
       times,
       hasMoved: () => this.#options.times()?.now !== times?.now,
       send: async (queries) => (await this.#outside(connection.exchange(queries))).map(({ rows }) => rows),
+      sendAsOne: async (queries) =>
+        (await this.#outside(connection.exchangeAsOne(queries))).map(({ rows }) => rows),
       commit: async (queries) => {
         const answered = await this.#outside(connection.exchange([...queries, commit]))
         return answered.at(-1)?.command === 'COMMIT'

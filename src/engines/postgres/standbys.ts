@@ -3,7 +3,7 @@
  * list when the last standby is gone. The store keeps the last list that was set, to tell such a server from one that
  * never had a list.
  */
-import type { Query, Row } from './plan.ts'
+import type { Query } from './plan.ts'
 
 export interface Standbys {
   readonly synchronousStandbys: string
@@ -11,30 +11,31 @@ export interface Standbys {
   readonly formerStandbys: string | null
 }
 
-/**
- * Nothing depends on what is noted here, so its commit waits for nobody: renewals come after it on the same connection.
- */
-export const askStandbys: Query = {
-  text: `with current as (select current_setting('synchronous_standby_names') as list),
-noted as (
-  insert into holdfast.meta (key, value)
-  select 'standbys', c.list
-  from current c
-  where c.list <> ''
-  and not exists (select 1 from holdfast.meta m where m.key = 'standbys' and m.value = c.list)
-  on conflict (key) do update set value = excluded.value
-)
-select c.list, (select m.value from holdfast.meta m where m.key = 'standbys'), set_config('synchronous_commit', 'off', true)
-from current c`,
-  values: [],
+/** The list in force, and the last one that was set as far as the store knows. */
+export interface StandbyLists {
+  readonly list: string
+  readonly lastSet: string | null
 }
 
-export function readStandbys([list, former]: Row): Standbys {
-  const synchronousStandbys = list as string
-  return {
-    synchronousStandbys,
-    formerStandbys: synchronousStandbys === '' ? (former as string | null) : null,
-  }
+/** Columns of a query. */
+export const standbyLists = `current_setting('synchronous_standby_names'),
+(select m.value from holdfast.meta m where m.key = 'standbys')`
+
+/**
+ * Nothing depends on this being on disk, so its commit waits for nobody: renewals come after it on the same connection.
+ */
+const noteLastSet = `insert into holdfast.meta (key, value)
+select 'standbys', $1
+where set_config('synchronous_commit', 'off', true) is not null
+on conflict (key) do update set value = excluded.value`
+
+/** What has to be written to the store so that it knows the list; null: nothing. */
+export function notingStandbys({ list, lastSet }: StandbyLists): Query | null {
+  return list === '' || list === lastSet ? null : { text: noteLastSet, values: [list] }
+}
+
+export function standbysFrom({ list, lastSet }: StandbyLists): Standbys {
+  return { synchronousStandbys: list, formerStandbys: list === '' ? lastSet : null }
 }
 
 /** For a server that was just met, before it is asked what the store knows. */
