@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { readdirSync, readlinkSync, statSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { Actor, newStore, openActor, openHere, program, run, startProgram, until } from './support.ts'
+import { Actor, newStore, often, openActor, openHere, program, run, startProgram, until } from './support.ts'
 
 const noWatches = 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"'
 const canLimit = spawnSync('unshare', ['-Ur', 'sh', '-c', noWatches, 'sh', 'true']).status === 0
@@ -31,6 +31,19 @@ test('a process that waits for two queues hears of both [S5e-7]', async () => {
 
   await expectDone(store, 10)
 })
+
+test('of many processes each hears of its own queue, also when there are more than a user may have watches [S5e-7]', async () => {
+  const store = newStore()
+  const hf = await openHere(store, { busyTimeoutMs: 20_000 })
+  const queues = Array.from({ length: often({ few: 8, many: 150 }) }, (_, number) => `queue-${number}`)
+  const listeners: Actor[] = []
+  for (const queue of queues) listeners.push(await startProgram('listens', { args: [store, queue] }))
+
+  for (const [index, queue] of queues.entries()) {
+    await hf.queue(queue).add(index)
+    await listeners[index]?.told('handled', (told) => told.queue === queue && told.payload === index)
+  }
+}, 240_000)
 
 test('two claims of one process that wait for two queues are each answered [S5e-7]', async () => {
   const store = newStore()
