@@ -68,8 +68,14 @@ export type {
   SendOptions,
 } from './handle/messages.ts'
 export type { Storable } from './handle/payload.ts'
-export type { Queue } from './handle/queue.ts'
-export type { Claim, ManyClaims, ProcessingLock, QueueItem, QueueStats } from './handle/queue-answers.ts'
+export type { Queue } from './handle/queue/queue.ts'
+export type {
+  Claim,
+  ManyClaims,
+  ProcessingLock,
+  QueueItem,
+  QueueStats,
+} from './handle/queue/queue-answers.ts'
 export type {
   AddOptions,
   BackoffOptions,
@@ -80,7 +86,7 @@ export type {
   QueueOptions,
   ReclaimOptions,
   SubmitOptions,
-} from './handle/queue-options.ts'
+} from './handle/queue/queue-options.ts'
 export type {
   RecordOptions as RunRecordOptions,
   Runs,

@@ -208,7 +208,7 @@ const comparedName =
 /** Where a name decides nevertheless, and why. */
 const toldByName = new Set([
   // Its own claims: this method alone makes both, and only one of them may return an unfinished item.
-  'src/handle/queue.ts queue.nextWithLock',
+  'src/handle/queue/item-claims.ts queue.nextWithLock',
 ])
 
 /**
