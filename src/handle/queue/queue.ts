@@ -13,7 +13,7 @@ import type { RecoveryReport } from '../../operations/recovery/report.ts'
 import type { RecoveryStats } from '../../operations/recovery/stats.ts'
 import type { AskedOf } from '../../operations/table.ts'
 import type { LockView } from '../../operations/view.ts'
-import type { Lease } from '../../runtime/lease/keeper.ts'
+import type { Lease } from '../../runtime/lease/held-lease.ts'
 import {
   askInPieces,
   given,
