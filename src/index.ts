@@ -15,15 +15,12 @@ export type { EscalationLevel } from './domain/redelivery-policy.ts'
 export type { TaskStatus } from './domain/task.ts'
 export type { State as WorkflowState, WorkflowDefinition as Workflow } from './domain/workflow.ts'
 export type { Liveness } from './environment.ts'
+export { type ErrorCode, errorCodes } from './error-codes.ts'
+export type { CommitFacts, ErrorFacts, Facts, VersionFacts } from './error-facts.ts'
 export {
   AttemptsExhaustedError,
-  type CommitFacts,
   DuplicateError,
-  type ErrorCode,
-  type ErrorFacts,
   type ErrorParts,
-  errorCodes,
-  type Facts,
   HeldError,
   HoldfastError,
   type HoldfastErrorOf,
@@ -33,7 +30,6 @@ export {
   isVersionMismatchError,
   LeaseLostError,
   NotFoundError,
-  type VersionFacts,
   VersionMismatchError,
 } from './errors.ts'
 export type { Agent, Agents } from './handle/agents.ts'
@@ -49,15 +45,13 @@ export type { DoctorVisit, Fleet, FleetReport, FleetThing, FleetWatchOptions } f
 export { type EventOptions, type Holdfast, open } from './handle/holdfast.ts'
 export type {
   AcquiredLock,
-  AcquireOptions,
   BatchReport,
   GrantedLock,
-  Locks,
   ReservedPaths,
-  ReserveOptions,
-  RunBatchOptions,
   StartupReport,
-} from './handle/locks.ts'
+} from './handle/lock-answers.ts'
+export type { AcquireOptions, ReserveOptions, RunBatchOptions } from './handle/lock-options.ts'
+export type { Locks } from './handle/locks.ts'
 export type {
   AnswerOptions,
   MessagePageOptions,
@@ -68,8 +62,14 @@ export type {
   SendOptions,
 } from './handle/messages.ts'
 export type { Storable } from './handle/payload.ts'
-export type { Queue } from './handle/queue.ts'
-export type { Claim, ManyClaims, ProcessingLock, QueueItem, QueueStats } from './handle/queue-answers.ts'
+export type { Queue } from './handle/queue/queue.ts'
+export type {
+  Claim,
+  ManyClaims,
+  ProcessingLock,
+  QueueItem,
+  QueueStats,
+} from './handle/queue/queue-answers.ts'
 export type {
   AddOptions,
   BackoffOptions,
@@ -80,7 +80,7 @@ export type {
   QueueOptions,
   ReclaimOptions,
   SubmitOptions,
-} from './handle/queue-options.ts'
+} from './handle/queue/queue-options.ts'
 export type {
   RecordOptions as RunRecordOptions,
   Runs,
@@ -97,23 +97,20 @@ export type {
   StateUpdateOptions,
   StateWatchOptions,
 } from './handle/state.ts'
+export type { BatchClaim, NextTask, Task, TaskClaim } from './handle/task-answers.ts'
 export type {
   AddTaskOptions,
-  BatchClaim,
   ClaimNextOptions,
   ClaimTaskOptions,
   ListTasksOptions,
-  NextTask,
   RemoveTaskOptions,
-  Task,
   TaskChanges,
-  TaskClaim,
   TaskFields,
   TaskFilter,
-  Tasks,
   UpdateTaskOptions,
-} from './handle/tasks.ts'
-export type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './handle/worker/batch.ts'
+} from './handle/task-options.ts'
+export type { Tasks } from './handle/tasks.ts'
+export type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './handle/worker/batch-options.ts'
 export type { Handler, WorkContext, Worker, WorkOptions } from './handle/worker/worker.ts'
 export type { WorkerEventName, WorkerEvents, WorkerListener } from './handle/worker/worker-events.ts'
 export { importBeads } from './import/beads.ts'
@@ -123,7 +120,8 @@ export { importPendingAcks, type PendingAcksReport } from './import/pending-acks
 export type { BadRow, ImportOptions, ImportProgress, ImportReport, ImportSource } from './import/report.ts'
 export type { TextSource } from './import/source.ts'
 export { importZjj, type ZjjOptions } from './import/zjj.ts'
-export { type LogFacts, type Logger, type LogName, logNames } from './logger.ts'
+export { type LogName, logNames } from './log-lines.ts'
+export type { LogFacts, Logger } from './logger.ts'
 export type { AgentView as AgentProcess } from './operations/agent/agent.ts'
 export type { EventView as Event } from './operations/event/event.ts'
 export type { EventFilter } from './operations/event/filter.ts'
@@ -160,7 +158,7 @@ export type { TaskHints } from './operations/task/hint.ts'
 export type { ItemView as Item, LockView as Lock } from './operations/view.ts'
 export type { OpenOptions, RecoveryOptions, RetentionOptions } from './options.ts'
 export type { StoreStatus, StoreWarning } from './port/engine.ts'
-export type { Lease } from './runtime/lease/keeper.ts'
+export type { Lease } from './runtime/lease/held-lease.ts'
 export type { CleanupOptions } from './runtime/lease/lock-cleanup.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/lease/renewal.ts'
 export type { StaleLocksOptions } from './runtime/lease/stale-locks.ts'

@@ -1,11 +1,11 @@
 /** docs/reference/errors.md */
-import { errorCodes } from '../../src/errors.ts'
+import { errorCodes } from '../../src/error-codes.ts'
 import { code, heading, table } from './markdown.ts'
 
 export function errorsPage(): string {
   const kinds = Object.entries(errorCodes)
   return [
-    ...heading('Errors', '`src/errors.ts`'),
+    ...heading('Errors', '`src/error-codes.ts`'),
     'Everything that Holdfast throws is a `HoldfastError`. Decide by its `code`; the message may change. `what` says what happened, `next` what to do, and `facts` has the details. Normal outcomes, such as a lock that is held, are returned and not thrown.',
     '',
     ...table(

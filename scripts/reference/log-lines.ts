@@ -1,11 +1,11 @@
 /** docs/reference/log.md */
-import { logLines } from '../../src/logger.ts'
+import { logLines } from '../../src/log-lines.ts'
 import { code, heading, table } from './markdown.ts'
 
 export function logPage(): string {
   const lines = Object.entries(logLines).sort(([left], [right]) => (left < right ? -1 : 1))
   return [
-    ...heading('Log lines', '`src/logger.ts`'),
+    ...heading('Log lines', '`src/log-lines.ts`'),
     'By default `warn` and `error` go to stderr and the rest is dropped. Pass `logger` to `open()` to get all of them; it is called with the fields and the name. Names and fields are stable.',
     '',
     ...table(

@@ -3,8 +3,8 @@
  * fails, never creates a store, and prints nothing when it knows nothing.
  */
 import { Command, Option } from 'commander'
+import { builtInWorkflows } from '../domain/built-in-workflows.ts'
 import { printable } from '../domain/text.ts'
-import { builtInWorkflows } from '../domain/workflow.ts'
 import { catalogue, type Group } from './catalogue.ts'
 import { fieldsOf, offeredFields, optionName } from './field.ts'
 import type { Io } from './io.ts'

@@ -1,5 +1,5 @@
 /** Exit codes of outcomes that are normal but not success. Those of errors are in `errors.ts`. */
-import { errorCodes } from '../errors.ts'
+import { errorCodes } from '../error-codes.ts'
 
 /** Nothing to do; for use in shell loops. */
 const nothingToDo = 6

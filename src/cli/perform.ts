@@ -1,7 +1,8 @@
 /** Carries out one verb: reads its input, acts, stores tokens, shows the answer, returns the exit code. */
 import { readFileSync } from 'node:fs'
 import * as z from 'zod'
-import { errorCodes, InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
+import { errorCodes } from '../error-codes.ts'
+import { InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { type AnyOperation, parseInput } from '../operations/operation.ts'
 import type { OperationName } from '../operations/table.ts'

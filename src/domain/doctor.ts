@@ -6,50 +6,17 @@ import type { Alert } from './alert.ts'
 import type { CommitLoss } from './commit-loss.ts'
 import { counted } from './count.ts'
 import { formatDuration } from './duration.ts'
-import { describeBlocker, isForeign, type LockBlocker, remedyFor } from './foreign-lock.ts'
+import { type Finding, finding, ok } from './finding.ts'
+import type { LockBlocker } from './foreign-lock.ts'
 import type { Judged } from './holding.ts'
-import { describeTransaction, endingOf, type OpenTransaction } from './open-transaction.ts'
-
-export type FindingLevel = 'ok' | 'notice' | 'warning' | 'error'
-
-export interface Finding {
-  readonly check: string
-  readonly level: FindingLevel
-  readonly what: string
-  /** What to do; null if nothing needs doing. */
-  readonly remedy: string | null
-  /** Whether `--fix` applies the remedy. */
-  readonly isFixable: boolean
-}
-
-/** What the inspecting process knows about the store apart from its rows. */
-export interface StoreFacts {
-  readonly engine: 'sqlite' | 'postgres'
-  readonly location: string
-  readonly durability: 'full' | 'normal'
-  readonly schemaVersion: number
-  readonly engineVersion: string
-  /** What a PostgreSQL server reports about itself. */
-  readonly server: {
-    readonly fsync: boolean
-    readonly synchronousCommit: string
-    readonly synchronousStandbys: string
-    /** The last standby list that was set, if none is set now. */
-    readonly formerStandbys: string | null
-  } | null
-  readonly version: string
-  readonly node: string
-  /** Wall time of the inspecting process. */
-  readonly wallAt: number
-  /** Sizes in bytes; null if unavailable. */
-  readonly storeBytes: number | null
-  readonly logBytes: number | null
-  readonly freeBytes: number | null
-  /** Problems with the store itself. */
-  readonly warnings: readonly { readonly check: string; readonly what: string; readonly remedy: string }[]
-  /** The last healing failure this process saw. */
-  readonly recoveryError: string | null
-}
+import type { OpenTransaction } from './open-transaction.ts'
+import {
+  checkAdvisoryLocks,
+  checkDisk,
+  checkStore,
+  checkTransactions,
+  type StoreFacts,
+} from './store-check.ts'
 
 export interface DoctorFacts {
   readonly store: StoreFacts
@@ -90,13 +57,6 @@ export interface DoctorFacts {
   readonly alerts: readonly Alert[]
 }
 
-const mebibyte = 1024 * 1024
-const freeBytesLow = 100 * mebibyte
-const freeBytesMin = 10 * mebibyte
-/** From 32 MiB on, a commit checkpoints the log itself; four times that means a reader is not letting go. */
-const maxLogBytes = 128 * mebibyte
-/** Our own transactions end within seconds. One that is open this long holds back the event feed, or was forgotten. */
-export const longTransactionMs = 30_000
 /** Someone who comes back after a weekend should still hear about it. */
 const lossShownMs = 7 * 24 * 3_600_000
 /** The clocks are read one after the other, and people round times. */
@@ -128,56 +88,6 @@ export function examine(facts: DoctorFacts): Finding[] {
   ]
 }
 
-function finding(
-  check: string,
-  level: FindingLevel,
-  what: string,
-  remedy: string | null,
-  isFixable = false,
-): Finding {
-  return { check, level, what, remedy, isFixable }
-}
-
-function ok(check: string, what: string): Finding {
-  return finding(check, 'ok', what, null)
-}
-
-function checkStore({ engine, engineVersion, location, durability, server }: StoreFacts): Finding {
-  const what = `${engine} ${engineVersion} at ${location}`
-  if (server?.fsync === false) {
-    return finding(
-      'store',
-      'error',
-      `${what}; fsync is off: if its machine fails, the last changes or the whole store may be lost`,
-      'set fsync = on in the configuration of the server, and restart it',
-    )
-  }
-  if (durability === 'full' && server !== null && server.formerStandbys !== null) {
-    return finding(
-      'store',
-      'warning',
-      `${what}; acknowledged changes rest on this server alone, though commits used to wait for standbys (${server.formerStandbys})`,
-      'bring the standbys back and set synchronous_standby_names; if one server is meant to do, remove the row "standbys" from the table meta',
-    )
-  }
-  if (durability === 'full')
-    return ok('store', `${what}; every acknowledged change is on disk${standbysText(server)}`)
-  return finding(
-    'store',
-    'notice',
-    `${what}; the last changes may be lost at a power failure`,
-    'open it with durability full where that matters',
-  )
-}
-
-/** Says whether a failover could lose acknowledged changes. */
-function standbysText(server: StoreFacts['server']): string {
-  if (server === null) return ''
-  return server.synchronousStandbys === ''
-    ? '; it waits for no standby, so a failover may lose the last ones'
-    : ` and on standbys (${server.synchronousStandbys}, synchronous_commit ${server.synchronousCommit})`
-}
-
 function checkServerClock({ wallAheadMs }: DoctorFacts): Finding {
   if (Math.abs(wallAheadMs) <= clockSlackMs)
     return ok('clock', 'leases are counted by the clock of the server')
@@ -201,37 +111,6 @@ function checkOwnClock({ leaseClockAheadMs: aheadMs }: DoctorFacts): Finding {
   }
   const behind = aheadMs < -clockSlackMs ? `; the machine slept for ${formatDuration(-aheadMs)}` : ''
   return ok('clock', `leases are counted in awake time${behind}`)
-}
-
-function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
-  if (storeBytes === null || logBytes === null || freeBytes === null) return []
-  const sizes = `${formatBytes(storeBytes)}, log ${formatBytes(logBytes)}, ${formatBytes(freeBytes)} free`
-  const log =
-    logBytes > maxLogBytes
-      ? [
-          finding(
-            'log',
-            'warning',
-            `the log of the store has grown to ${formatBytes(logBytes)}`,
-            'look for a stopped process that has the store open: it keeps the log from beginning anew',
-          ),
-        ]
-      : []
-  if (freeBytes >= freeBytesLow) return [ok('disk', sizes), ...log]
-  const level = freeBytes < freeBytesMin ? 'error' : 'warning'
-  return [finding('disk', level, `only ${sizes}`, 'make room: a full disk refuses every change'), ...log]
-}
-
-function checkTransactions(long: readonly OpenTransaction[]): Finding[] {
-  if (long.length === 0) return [ok('transactions', 'none is open for long')]
-  return long.map((each) => finding('transactions', 'warning', describeTransaction(each), endingOf(each)))
-}
-
-function checkAdvisoryLocks(blockers: readonly LockBlocker[]): Finding[] {
-  return blockers.filter(isForeign).map((each) => {
-    const level = each.waiting > 0 ? 'error' : 'notice'
-    return finding('locks', level, describeBlocker(each), remedyFor(each))
-  })
 }
 
 function checkCommits({ commitLosses, wall }: DoctorFacts): Finding[] {
@@ -278,13 +157,6 @@ function checkWaits(waits: DoctorFacts['vainWaits']): Finding[] {
       'retry or submit again what they wait for, or cancel them',
     ),
   ]
-}
-
-function formatBytes(bytes: number): string {
-  if (bytes < mebibyte) return `${Math.ceil(bytes / 1024)} KiB`
-  return bytes < 1024 * mebibyte
-    ? `${Math.round(bytes / mebibyte)} MiB`
-    : `${Math.round(bytes / (1024 * mebibyte))} GiB`
 }
 
 function checkLeases({ lapsed, orphaned }: DoctorFacts): Finding {
@@ -374,9 +246,4 @@ function checkRecovery({ recoveryError }: StoreFacts): Finding {
     `healing failed: ${recoveryError}`,
     'fix what it names; work goes on meanwhile',
   )
-}
-
-/** Whether a finding means that the store cannot be relied on. */
-export function isUnhealthy(findings: readonly Finding[]): boolean {
-  return findings.some(({ level }) => level === 'error')
 }

@@ -1,6 +1,7 @@
 /** Checks what callers pass in; these functions are also called from plain JavaScript. */
 import { nearestName } from '../domain/name.ts'
-import { type Facts, InvalidError } from '../errors.ts'
+import type { Facts } from '../error-facts.ts'
+import { InvalidError } from '../errors.ts'
 
 export function invalid(what: string, next: string, facts: Facts = {}): InvalidError {
   return new InvalidError({ what, next, facts })

@@ -2,14 +2,11 @@
 import { settlesWithin } from '../environment.ts'
 import { InvalidError } from '../errors.ts'
 import { isReservation, type LeaseRef, lockNameOf, lockRef } from '../operations/lease/lease.ts'
-import type { NamedAcquireOutcome } from '../operations/lock/lock.ts'
 import type { LockInfo } from '../operations/lock/read.ts'
-import type { ReserveOutcome } from '../operations/lock/reservation.ts'
 import type { RecoveryReport } from '../operations/recovery/report.ts'
-import type { ProgressView } from '../operations/run/view.ts'
 import type { AskedOf, ResultOf } from '../operations/table.ts'
 import type { LockView } from '../operations/view.ts'
-import type { Lease } from '../runtime/lease/keeper.ts'
+import type { Lease } from '../runtime/lease/held-lease.ts'
 import {
   askInPieces,
   assertSignal,
@@ -19,94 +16,18 @@ import {
   orReject,
   sumOf,
 } from '../runtime/session/input.ts'
-import { type CallOptions, requestOf, type Session } from '../runtime/session/session.ts'
+import { type CallOptions, requestOf } from '../runtime/session/request.ts'
+import type { Session } from '../runtime/session/session.ts'
 import { LineWatches } from '../runtime/waiting/line-watch.ts'
 import { type LockAnswer, waitForLock } from '../runtime/waiting/lock-wait.ts'
-import { assertWait, type ClaimOptions, type Own, type TokenOptions } from './call-options.ts'
+import { assertWait, type Own, type TokenOptions } from './call-options.ts'
+import type { AcquiredLock, BatchReport, ReservedPaths, StartupReport } from './lock-answers.ts'
+import type { AcquireOptions, ReserveOptions, RunBatchOptions } from './lock-options.ts'
 import { releaseGrant } from './lock-release.ts'
 import { defaultLock, type Runs } from './runs.ts'
-import { Batch, type BatchHandler, type BatchItems, type BatchOptions } from './worker/batch.ts'
-import { assertBatch } from './worker/batch-options.ts'
+import { Batch } from './worker/batch.ts'
+import { assertBatch, type BatchHandler, type BatchItems } from './worker/batch-options.ts'
 import { drainDefaultMs } from './worker/worker.ts'
-
-/** How a lock is acquired. */
-export interface AcquireOptions extends ClaimOptions {
-  /** Why; kept in the audit. */
-  readonly reason?: string | undefined
-  /** On whose behalf. */
-  readonly user?: string | undefined
-  /** The run it is held for; progress is recorded under that name. */
-  readonly run?: string | undefined
-  /** How many may hold it at once; default 1. The same everywhere. */
-  readonly slots?: number | undefined
-  /** Its holder may acquire it again, and must release it as many times. */
-  readonly reentrant?: boolean | undefined
-  /** How long to keep it free after its holder is lost; default 0. */
-  readonly delayMs?: number | undefined
-  /** How long to wait in line, ms; default 0: answer at once. */
-  readonly waitMs?: number | undefined
-  /** Ends the wait, and the promise rejects with its reason. If it has already fired, nothing is claimed. */
-  readonly signal?: AbortSignal | undefined
-}
-
-/** How paths are reserved. */
-export interface ReserveOptions extends Omit<ClaimOptions, 'token'> {
-  /** Shared reservations may overlap each other; default exclusive. */
-  readonly mode?: 'shared' | 'exclusive' | undefined
-  /** Why; kept in the audit. */
-  readonly reason?: string | undefined
-  /** On whose behalf. */
-  readonly user?: string | undefined
-  /** Reservations you hold, each by name and token, to be exempt from the overlap check. Never filled in for you. */
-  readonly holding?: readonly { readonly name: string; readonly token: number }[] | undefined
-}
-
-/** A lock that was acquired. */
-export interface GrantedLock<Held extends Lease | null = Lease | null> {
-  /** It is yours. */
-  readonly outcome: 'acquired'
-  /** The lock, with its token. */
-  readonly lock: LockView
-  /** Null for a manual lock, which nobody renews. */
-  readonly lease: Held
-  /** The holder whose lapsed lock this was; null when the lock was free. */
-  readonly recoveredFrom: { readonly holder: string | null; readonly token: number } | null
-}
-
-/** The outcome of acquiring a lock: it is yours, or who holds it. */
-export type AcquiredLock<Held extends Lease | null = Lease | null> =
-  | GrantedLock<Held>
-  | Extract<NamedAcquireOutcome, { outcome: 'held' }>
-
-/** The outcome of reserving paths: they are yours, or who holds a reservation that overlaps. */
-export type ReservedPaths<Held extends Lease | null = Lease | null> =
-  | { readonly outcome: 'acquired'; readonly lock: LockView; readonly lease: Held }
-  | Extract<ReserveOutcome, { outcome: 'held' }>
-
-/** How a batch runs, and how its lock is acquired. */
-export interface RunBatchOptions<Item>
-  extends BatchOptions<Item>,
-    Pick<AcquireOptions, 'reason' | 'user' | 'waitMs' | 'delayMs' | 'leaseMs'> {
-  /** The lock that the run holds; default `global`. */
-  readonly lock?: string | undefined
-}
-
-/** How a batch ended, or who holds its lock. */
-export type BatchReport =
-  | { readonly outcome: 'completed' | 'paused' | 'failed' | 'running'; readonly progress: ProgressView }
-  | Extract<NamedAcquireOutcome, { outcome: 'held' }>
-
-/** What recovery at startup did. */
-export interface StartupReport {
-  /** Locks that had lapsed or whose process was dead. */
-  readonly locksReleased: number
-  /** Runs that were paused because their lock was freed. */
-  readonly progressPaused: number
-  /** Waiters whose process was gone. */
-  readonly waitersRemoved: number
-  /** Locks that other agents, or other processes of this agent, hold and keep; at most 500. */
-  readonly kept: readonly LockView[]
-}
 
 const maxKept = 500
 

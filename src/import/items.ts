@@ -3,9 +3,10 @@
  * pieces, so that an interrupted import can simply be run again.
  */
 
+import { builtInWorkflow } from '../domain/built-in-workflows.ts'
 import { maxBlockers } from '../domain/dependency.ts'
 import { cutText } from '../domain/text.ts'
-import { builtInWorkflow, knownState } from '../domain/workflow.ts'
+import { knownState } from '../domain/workflow.ts'
 import type { Holdfast } from '../handle/holdfast.ts'
 import { check } from '../issue.ts'
 import { type ItemEntry, itemEntry, maxImportedItems } from '../operations/queue/import.ts'

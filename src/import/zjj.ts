@@ -5,12 +5,13 @@
  */
 
 import * as z from 'zod'
+import { builtInWorkflow } from '../domain/built-in-workflows.ts'
 import { maxStackDepth } from '../domain/dependency.ts'
 import { parseJsonText } from '../domain/json-text.ts'
 import { isName } from '../domain/name.ts'
 import { processingLockName } from '../domain/queue.ts'
 import { cutText } from '../domain/text.ts'
-import { builtInWorkflow, knownState, type Workflow } from '../domain/workflow.ts'
+import { knownState, type Workflow } from '../domain/workflow.ts'
 import type { Holdfast } from '../handle/holdfast.ts'
 import { check } from '../issue.ts'
 import { maxPriority } from '../operations/fields.ts'

@@ -1,8 +1,10 @@
 /** Finds the things an operation is about, or refuses with an error that says what to do. */
+
+import { builtInWorkflow } from '../domain/built-in-workflows.ts'
 import { maxWalked } from '../domain/dependency.ts'
 import type { Item } from '../domain/item.ts'
 import { withoutClosedBlockers } from '../domain/item-waiting.ts'
-import { builtInWorkflow, type Workflow } from '../domain/workflow.ts'
+import type { Workflow } from '../domain/workflow.ts'
 import { HoldfastError, LeaseLostError, NotFoundError, VersionMismatchError } from '../errors.ts'
 import type { Caller } from '../port/command.ts'
 import type { Change } from '../port/decision.ts'

@@ -8,6 +8,7 @@ import * as event from './event/event.ts'
 import { maxBatch } from './fields.ts'
 import * as fleetDoctor from './fleet/doctor.ts'
 import * as fleetExplain from './fleet/explain.ts'
+import * as fleetFind from './fleet/find.ts'
 import * as fleet from './fleet/fleet.ts'
 import * as fleetPrime from './fleet/prime.ts'
 import * as lease from './lease/lease.ts'
@@ -31,8 +32,10 @@ import * as queueAdd from './queue/add.ts'
 import * as queueClaim from './queue/claim.ts'
 import * as queueControl from './queue/control.ts'
 import * as queueDefine from './queue/define.ts'
+import * as queueDependents from './queue/dependents.ts'
 import * as queueFinish from './queue/finish.ts'
 import * as queueImport from './queue/import.ts'
+import * as queueLine from './queue/line.ts'
 import * as merge from './queue/merge.ts'
 import * as processingLock from './queue/processing-lock.ts'
 import * as queueRead from './queue/read.ts'
@@ -51,10 +54,12 @@ import * as state from './state/state.ts'
 import * as stateUpdate from './state/update.ts'
 import * as clock from './store/clock.ts'
 import * as store from './store/store.ts'
+import * as taskBatchClaim from './task/batch-claim.ts'
 import * as taskClaim from './task/claim.ts'
 import * as taskCleanup from './task/cleanup.ts'
 import * as taskFinish from './task/finish.ts'
 import * as taskHint from './task/hint.ts'
+import * as taskList from './task/list.ts'
 import * as taskRemove from './task/remove.ts'
 import * as taskSeek from './task/seek.ts'
 import * as task from './task/task.ts'
@@ -71,8 +76,8 @@ const all = [
   queueAdd.addMany,
   queueSubmit.submit,
   queueImport.importItems,
-  queueClaim.peek,
-  queueClaim.look,
+  queueLine.peek,
+  queueLine.look,
   queueClaim.next,
   queueClaim.nextWithLock,
   queueClaim.claimMany,
@@ -82,7 +87,7 @@ const all = [
   queueFinish.complete,
   queueFinish.fail,
   queueFinish.release,
-  queueFinish.freeDependents,
+  queueDependents.freeDependents,
   queueControl.retry,
   queueControl.cancel,
   queueControl.setPriority,
@@ -169,13 +174,13 @@ const all = [
   stateHistory.history,
   task.addTask,
   task.getTask,
-  task.listTasks,
+  taskList.listTasks,
   task.updateTask,
   task.checkUpdateConflict,
   taskClaim.claimTaskForAgent,
   taskClaim.claimNext,
   taskSeek.seek,
-  taskClaim.batchClaim,
+  taskBatchClaim.batchClaim,
   taskFinish.renewLease,
   taskFinish.releaseTask,
   taskFinish.reviewTask,
@@ -213,7 +218,7 @@ const all = [
   messageSettle.settle,
   messageSettle.nextDue,
   fleet.status,
-  fleetExplain.find,
+  fleetFind.find,
   fleetExplain.explain,
   fleetDoctor.doctor,
   fleetPrime.prime,

@@ -1,11 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import {
-  type DoctorFacts,
-  examine,
-  isUnhealthy,
-  maxVainWaits,
-  type StoreFacts,
-} from '../../src/domain/doctor.ts'
+import { type DoctorFacts, examine, maxVainWaits } from '../../src/domain/doctor.ts'
+import { isUnhealthy } from '../../src/domain/finding.ts'
+import type { StoreFacts } from '../../src/domain/store-check.ts'
 
 const mebibyte = 1024 * 1024
 const store: StoreFacts = {

@@ -1,10 +1,10 @@
 /** The table of error codes names the facts that the errors carry. */
 import { expect, test } from 'vitest'
+import { errorCodes } from '../../src/error-codes.ts'
 import {
   AttemptsExhaustedError,
   closedError,
   DuplicateError,
-  errorCodes,
   HeldError,
   type HoldfastError,
   IllegalMoveError,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { builtInWorkflow } from '../../src/domain/built-in-workflows.ts'
 import { decideLines } from '../../src/domain/item-lines.ts'
-import { builtInWorkflow } from '../../src/domain/workflow.ts'
 
 const job = builtInWorkflow('job') ?? null
 const anything = { states: null, phase: null, quarantined: null }

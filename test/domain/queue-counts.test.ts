@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { builtInWorkflows } from '../../src/domain/built-in-workflows.ts'
 import { countQueue } from '../../src/domain/queue-counts.ts'
-import { builtInWorkflows } from '../../src/domain/workflow.ts'
 
 test('every item is counted once, under what can be done with it [S5-22] [Q6]', () => {
   const merge = builtInWorkflows.merge ?? expect.fail('it is built in')

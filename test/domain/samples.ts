@@ -1,10 +1,11 @@
 /** Rows as the store would hand them to a rule. They are frozen: a rule that changed its input would throw. */
 
+import { builtInWorkflows } from '../../src/domain/built-in-workflows.ts'
 import { type Clocks, type Item, phaseOf } from '../../src/domain/item.ts'
 import { createItem, type NewItem } from '../../src/domain/item-creation.ts'
 import type { LeaseColumns } from '../../src/domain/lease.ts'
 import { type Lock, plainLock } from '../../src/domain/lock.ts'
-import { builtInWorkflows, type State, stateOf, type Workflow } from '../../src/domain/workflow.ts'
+import { type State, stateOf, type Workflow } from '../../src/domain/workflow.ts'
 import { type HoldfastError, isHoldfastError } from '../../src/errors.ts'
 
 export const at: Clocks = Object.freeze({ now: 5_000_000, wall: 1_700_000_000_000 })

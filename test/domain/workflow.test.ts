@@ -1,18 +1,18 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { builtInWorkflows } from '../../src/domain/built-in-workflows.ts'
 import { claimItem } from '../../src/domain/item-claim.ts'
 import { cancelItem, completeItem, failItem, moveItem, releaseItem } from '../../src/domain/item-end.ts'
 import { reclaimItem } from '../../src/domain/item-loss.ts'
 import {
   arrows,
-  assertWorkflow,
-  builtInWorkflows,
   isOneStep,
   isSameWorkflow,
   type State,
   stateOf,
   type Workflow,
 } from '../../src/domain/workflow.ts'
+import { assertWorkflow } from '../../src/domain/workflow-faults.ts'
 import {
   ada,
   at,

@@ -14,7 +14,7 @@ export interface File {
 
 type Rule = (files: readonly File[]) => string[]
 
-const vocabulary = ['errors', 'options', 'issue', 'logger', 'lazily']
+const vocabulary = ['errors', 'error-codes', 'error-facts', 'options', 'issue', 'logger', 'log-lines', 'lazily']
 const belowInterfaces = [
   ...vocabulary,
   'domain',
@@ -68,13 +68,16 @@ const arrows: Record<string, readonly string[]> = {
   host: ['environment', 'errors', 'domain'],
   options: ['errors', 'issue', 'domain', 'environment', 'logger', 'delivery'],
   // The one function that makes foreign text harmless.
-  logger: ['domain'],
+  logger: ['domain', 'log-lines'],
+  'log-lines': [],
   issue: ['domain'],
   lazily: [],
   environment: ['errors', 'domain'],
   domain: ['errors'],
   // A message may be printed by whoever does not catch it.
-  errors: ['domain'],
+  errors: ['domain', 'error-codes', 'error-facts'],
+  'error-codes': [],
+  'error-facts': [],
 }
 
 /** Layers that use no npm package, and the node modules they may use (null: all of them). */
@@ -208,7 +211,7 @@ const comparedName =
 /** Where a name decides nevertheless, and why. */
 const toldByName = new Set([
   // Its own claims: this method alone makes both, and only one of them may return an unfinished item.
-  'src/handle/queue.ts queue.nextWithLock',
+  'src/handle/queue/item-claims.ts queue.nextWithLock',
 ])
 
 /**

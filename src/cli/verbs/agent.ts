@@ -1,6 +1,7 @@
 /** `holdfast agent`: agents and their processes. */
 
-import { errorCodes, InvalidError } from '../../errors.ts'
+import { errorCodes } from '../../error-codes.ts'
+import { InvalidError } from '../../errors.ts'
 import type { Agent } from '../../handle/agents.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'

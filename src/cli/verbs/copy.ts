@@ -1,6 +1,6 @@
 /** `holdfast copy --from A --to B`: moves a store to another location or engine. */
 import type { CopyReport } from '../../copy/copy.ts'
-import { errorCodes } from '../../errors.ts'
+import { errorCodes } from '../../error-codes.ts'
 import { type Drawn, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { copyLeaseFiles, leaseFolder } from '../lease-file.ts'

@@ -1,5 +1,5 @@
 /** `holdfast explain`. */
-import { errorCodes } from '../../errors.ts'
+import { errorCodes } from '../../error-codes.ts'
 import type { FleetExplanation } from '../../operations/fleet/explain.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'

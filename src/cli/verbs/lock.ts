@@ -2,7 +2,8 @@
 
 import { counted } from '../../domain/count.ts'
 import { shown } from '../../domain/text.ts'
-import { errorCodes, InvalidError } from '../../errors.ts'
+import { errorCodes } from '../../error-codes.ts'
+import { InvalidError } from '../../errors.ts'
 import type { NamedAcquireOutcome } from '../../operations/lock/lock.ts'
 import type { LockInfo } from '../../operations/lock/read.ts'
 import type { LockView } from '../../operations/view.ts'

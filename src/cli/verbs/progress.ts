@@ -1,6 +1,6 @@
 /** `holdfast runs`: the progress of runs. */
 
-import { errorCodes } from '../../errors.ts'
+import { errorCodes } from '../../error-codes.ts'
 import type { ProgressView } from '../../operations/run/view.ts'
 import { inPieces } from '../../runtime/session/input.ts'
 import { type Drawing, lines } from '../drawing.ts'

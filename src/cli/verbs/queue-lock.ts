@@ -1,6 +1,6 @@
 /** Verbs for a queue's processing lock. */
 
-import { errorCodes } from '../../errors.ts'
+import { errorCodes } from '../../error-codes.ts'
 import { verb } from '../verb.ts'
 import { forPid } from './claim-options.ts'
 import { heldBy, holderText, lockGrant, lockLine } from './item-text.ts'

@@ -1,7 +1,8 @@
 /** `holdfast run`: runs a command under a lease. */
 
 import { hasPassword, serverScheme, withoutCredentials } from '../../domain/store-url.ts'
-import { errorCodes, InvalidError, isHoldfastError } from '../../errors.ts'
+import { errorCodes } from '../../error-codes.ts'
+import { InvalidError, isHoldfastError } from '../../errors.ts'
 import type { Holdfast } from '../../handle/holdfast.ts'
 import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
 import { parseDuration } from '../duration.ts'

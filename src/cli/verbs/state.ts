@@ -1,6 +1,7 @@
 /** `holdfast state`: versioned documents. */
 import { jsonLines } from '../../domain/text.ts'
-import { errorCodes, InvalidError } from '../../errors.ts'
+import { errorCodes } from '../../error-codes.ts'
+import { InvalidError } from '../../errors.ts'
 import { lines, textLines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief } from '../view.ts'

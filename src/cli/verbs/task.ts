@@ -3,9 +3,13 @@
 import { counted } from '../../domain/count.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
 import { taskQueue } from '../../domain/task.ts'
-import { errorCodes } from '../../errors.ts'
+import { errorCodes } from '../../error-codes.ts'
 import type { LockStatus } from '../../operations/lease/watch.ts'
-import type { BatchClaimOutcome, NextTaskOutcome, TaskClaimOutcome } from '../../operations/task/claim.ts'
+import type {
+  BatchClaimOutcome,
+  NextTaskOutcome,
+  TaskClaimOutcome,
+} from '../../operations/task/claim-outcome.ts'
 import type { TaskView } from '../../operations/task/view.ts'
 import { inPieces } from '../../runtime/session/input.ts'
 import { type Drawing, lines, textLines } from '../drawing.ts'

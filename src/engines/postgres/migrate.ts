@@ -1,6 +1,7 @@
 /** Numbered migrations, applied in order inside one transaction; any number of processes may open at once. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { type Facts, HoldfastError } from '../../errors.ts'
+import type { Facts } from '../../error-facts.ts'
+import { HoldfastError } from '../../errors.ts'
 import type { Address } from './address.ts'
 import { assertOwnSchema } from './ownership.ts'
 import type { Row } from './plan.ts'

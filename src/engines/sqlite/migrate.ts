@@ -1,6 +1,7 @@
 /** Numbered migrations, applied in order inside one write transaction, because two openers may race. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { type Facts, HoldfastError } from '../../errors.ts'
+import type { Facts } from '../../error-facts.ts'
+import { HoldfastError } from '../../errors.ts'
 import type { Connection } from './connection.ts'
 
 /** "hold" in ASCII, in the file's header: tells our stores from other programs' SQLite files. */

@@ -1,6 +1,7 @@
 /** Options of a batch, checked before its lock is acquired. */
 import * as z from 'zod'
 import { parseInput } from '../../operations/operation.ts'
+import type { ProgressView } from '../../operations/run/view.ts'
 
 const callable = z.custom<(...args: never[]) => unknown>((value) => typeof value === 'function', {
   error: 'must be a function',
@@ -35,4 +36,45 @@ function isSource(value: unknown): boolean {
   return (
     typeof value === 'object' && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value)
   )
+}
+/** The items of a batch, or a function that returns them. */
+export type BatchItems<Item> =
+  | Iterable<Item>
+  | AsyncIterable<Item>
+  /** Called with the cursor of the run: the key up to which everything is done, or null. */
+  | ((cursor: unknown) => Iterable<Item> | AsyncIterable<Item>)
+
+/** What a handler gets besides its item. */
+export interface BatchContext {
+  /** The run this item belongs to. */
+  readonly run: string
+  /** The key under which its outcome is stored. */
+  readonly key: string
+  /** The fencing token of the lock. */
+  readonly token: number
+  /** Fires when the lock is lost or the batch should stop. */
+  readonly signal: AbortSignal
+  /** Call this right before each effect: throws LEASE_LOST unless the lock is certainly still ours. */
+  assertHeld(): void
+}
+
+/** Handles one item. Returning `'skipped'` counts as skipped, throwing as failed, anything else as done. */
+export type BatchHandler<Item> = (item: Item, context: BatchContext) => unknown
+
+/** How the items of a batch are handled. */
+export interface BatchOptions<Item> {
+  /** The key that an item's outcome is stored under; default: the item itself, if it is a string. */
+  readonly keyOf?: ((item: Item) => string) | undefined
+  /** Items at once; default by the number of items: 3 to 20. */
+  readonly concurrency?: number | undefined
+  /** Pause between two items of the same runner, ms; default 200. */
+  readonly gapMs?: number | undefined
+  /** How many items there are; default: counted, if they can be counted beforehand. */
+  readonly total?: number | undefined
+  /** Completed when all are processed (default), or only when none failed. */
+  readonly completion?: 'processed' | 'successful' | undefined
+  /** Stops before the next item; the run is paused. */
+  readonly signal?: AbortSignal | undefined
+  /** Called once each time the run is completed, by the runner that completed it, while it still holds the lock. */
+  readonly onComplete?: ((progress: ProgressView) => unknown) | undefined
 }

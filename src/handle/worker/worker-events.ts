@@ -1,6 +1,6 @@
 /** The events of a worker, and their listeners. */
 import type { LeaseLostError } from '../../errors.ts'
-import type { QueueItem } from '../queue-answers.ts'
+import type { QueueItem } from '../queue/queue-answers.ts'
 
 /**
  * The events of a worker. Each claimed item ends in at most one of `completed`, `failed` and `lost`. An item that is

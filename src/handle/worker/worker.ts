@@ -18,12 +18,12 @@ import { HoldfastError, isClosedError, isHoldfastError } from '../../errors.ts'
 import * as fields from '../../operations/fields.ts'
 import { parseInput } from '../../operations/operation.ts'
 import type { ItemView } from '../../operations/view.ts'
-import { answerThatEnded, type Lease, whenLost } from '../../runtime/lease/keeper.ts'
+import { answerThatEnded, type Lease, whenLost } from '../../runtime/lease/held-lease.ts'
 import { assertSignal, given, optionsOf } from '../../runtime/session/input.ts'
 import type { LockUse, Session } from '../../runtime/session/session.ts'
-import type { Queue } from '../queue.ts'
-import type { QueueItem } from '../queue-answers.ts'
-import type { BackoffOptions } from '../queue-options.ts'
+import type { Queue } from '../queue/queue.ts'
+import type { QueueItem } from '../queue/queue-answers.ts'
+import type { BackoffOptions } from '../queue/queue-options.ts'
 import {
   type WorkerEventName,
   type WorkerListener,

@@ -1,14 +1,19 @@
 /** Finds what is wrong with the store and its fleet, from the caller's facts and the rows together. */
 import * as z from 'zod'
 import { lossOf, lossSubject } from '../../domain/commit-loss.ts'
-import { examine, isUnhealthy, longTransactionMs, maxVainWaits } from '../../domain/doctor.ts'
+import { examine, maxVainWaits } from '../../domain/doctor.ts'
+import { isUnhealthy } from '../../domain/finding.ts'
 import { healerSilentMs } from '../../domain/healer.ts'
 import { type Processes, runningHosts } from '../../domain/holding.ts'
+import { longTransactionMs } from '../../domain/store-check.ts'
 import { wordIn } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation } from '../operation.ts'
-import { alertsFor, fleetNeeds, glancesOf, heldThings, judged, queueRows, sweptAt, titleOf } from './fleet.ts'
+import { alertsFor } from './alerts.ts'
+import { fleetNeeds, sweptAt } from './fleet.ts'
+import { heldThings, judged, titleOf } from './held.ts'
+import { glancesOf, queueRows } from './queue-row.ts'
 
 const { text } = fields
 /** More would hide the other findings. */

@@ -9,20 +9,11 @@ import type { Loaded, Selectors } from '../../port/selector.ts'
 import { lockRef } from '../lease/lease.ts'
 import { letterView, viewLetter } from '../message/view.ts'
 import { ask, type OutputOf, operation } from '../operation.ts'
-import { atHome } from '../task/task.ts'
+import { atHome } from '../task/list.ts'
 import { taskView, viewTask } from '../task/view.ts'
 import { viewItem } from '../view.ts'
-import {
-  boundedCount,
-  countHeld,
-  heldNeeds,
-  heldThings,
-  heldView,
-  judged,
-  readyCountsOf,
-  titleOf,
-  watchedNeed,
-} from './fleet.ts'
+import { countHeld, heldNeeds, heldThings, heldView, judged, titleOf } from './held.ts'
+import { boundedCount, readyCountsOf, watchedNeed } from './queue-row.ts'
 
 type Watched = Selectors['watchedQueues'][1]
 

@@ -1,5 +1,6 @@
 /** Queues and workflows themselves: define, pause, resume. */
 import * as z from 'zod'
+import { builtInWorkflow, builtInWorkflows } from '../../domain/built-in-workflows.ts'
 import { assertRenewable } from '../../domain/lease.ts'
 import {
   adjustQueue,
@@ -9,14 +10,8 @@ import {
   type Queue,
   resumeQueue,
 } from '../../domain/queue.ts'
-import {
-  assertWorkflow,
-  builtInWorkflow,
-  builtInWorkflows,
-  isOneStep,
-  isSameWorkflow,
-  type Workflow,
-} from '../../domain/workflow.ts'
+import { isOneStep, isSameWorkflow, type Workflow } from '../../domain/workflow.ts'
+import { assertWorkflow } from '../../domain/workflow-faults.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'

@@ -11,7 +11,6 @@ import {
   releaseItem,
 } from '../../domain/item-end.ts'
 import { recordProgress } from '../../domain/item-loss.ts'
-import { unblockItem } from '../../domain/item-waiting.ts'
 import type { Json } from '../../domain/json.ts'
 import { isHolder, renew as renewLease } from '../../domain/lease.ts'
 import type { Queue } from '../../domain/queue.ts'
@@ -19,15 +18,12 @@ import type { Workflow } from '../../domain/workflow.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change, EventDraft } from '../../port/decision.ts'
-import type { Cascade, Dependent } from '../../port/item.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
 import { ask, operation, type Step } from '../operation.ts'
-import { assertVersion, itemChange, requireItem, requireQueue, workflowOf } from '../subject.ts'
+import { assertVersion, itemChange, requireItem, requireQueue } from '../subject.ts'
 import { type ItemView, itemView, viewItem } from '../view.ts'
-
-/** Waiting items that one transaction frees. More would hold up other callers. */
-const maxFreed = 100
+import { dependentsOf, freed } from './dependents.ts'
 
 export const itemInput = lazily(() => ({ queue: fields.queue, ref: fields.ref, token: fields.token }))
 
@@ -59,58 +55,6 @@ export function finish(change: Change & { table: 'item'; after: Item }, context:
     ...decision,
     changes: [change, ...freed(waiting, after.id, context)],
   }))
-}
-
-/** Items that wait for this one, as many as one transaction frees. */
-export const dependentsOf = (id: string) => ({
-  waiting: { select: 'dependents', ids: [id], limit: maxFreed } as const,
-})
-
-/**
- * Frees what waits for this blocker. If there may be more, adds a cascade row: while it exists, others free the rest.
- */
-export function freed(waiting: readonly Dependent[], blocker: string, context: Context): Change[] {
-  return [
-    ...waiting.flatMap((dependent) => unblocked(dependent, blocker, context)),
-    ...(waiting.length === maxFreed
-      ? [{ table: 'cascade', before: null, after: { blocker, at: context.wall } } as const]
-      : []),
-  ]
-}
-
-export const freeDependents = operation({
-  name: 'queue.freeDependents',
-  summary: 'Free up to 100 items that waited for one that has succeeded.',
-  effect: 'write',
-  class: 'internal',
-  input: () => z.strictObject({}),
-  output: () => z.object({ freed: z.number(), more: z.boolean() }),
-  needs: () => ({ waiting: { select: 'freedDependents', limit: maxFreed } as const }),
-  decide({ waiting: { dependents, finished, more } }, _input, context) {
-    const items = firstOfEach(dependents)
-    const freed = items.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context))
-    return {
-      changes: [...freed, ...finished.map(endedCascade)],
-      result: { freed: freed.length, more },
-    }
-  },
-})
-
-/** Each item changes only once per transaction. The next one finds what else it no longer waits for. */
-export function firstOfEach<Freed extends Dependent>(dependents: readonly Freed[]): Freed[] {
-  const first = new Map<string, Freed>()
-  for (const each of dependents) if (!first.has(each.item.id)) first.set(each.item.id, each)
-  return [...first.values()]
-}
-
-export function endedCascade(cascade: Cascade): Change {
-  return { table: 'cascade', before: cascade, after: null }
-}
-
-/** The item no longer waits for this blocker. */
-export function unblocked(dependent: Dependent, blocker: string, context: Context): Change[] {
-  const after = unblockItem(dependent.item, workflowOf(dependent), blocker)
-  return after ? [itemChange(dependent.item, after, 'item.unblocked', context, { blocker })] : []
 }
 
 export function changed(

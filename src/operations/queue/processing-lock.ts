@@ -9,9 +9,11 @@ import type { Change } from '../../port/decision.ts'
 import { claimant, holderWith } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { lockRef } from '../lease/lease.ts'
+import { leaseLength } from '../lease/lease-length.ts'
+import { endings, lockChange } from '../lock/lock-change.ts'
 import { ask, type OutputOf, operation, type Step } from '../operation.ts'
 import { type LockView, lockView, viewLock } from '../view.ts'
-import { endings, held, heldAnswer, leaseLength, lockChange } from './claim.ts'
+import { held, heldAnswer } from './claim-outcome.ts'
 
 const input = lazily(() => ({ queue: fields.queue, token: fields.token }))
 const lockNeeds = (of: { queue: string }) => ({

@@ -1,8 +1,9 @@
 /** Reading a queue: get, list, position, stats. Reads never enter a write transaction. */
 import * as z from 'zod'
+import { builtInWorkflow } from '../../domain/built-in-workflows.ts'
 import { decideLines, type ItemLines } from '../../domain/item-lines.ts'
 import { countQueue } from '../../domain/queue-counts.ts'
-import { builtInWorkflow, type Workflow } from '../../domain/workflow.ts'
+import type { Workflow } from '../../domain/workflow.ts'
 import * as fields from '../fields.ts'
 import { ask, operation } from '../operation.ts'
 import { asFreed, closedBlockers, knownWorkflow, requireItem, workflowOf } from '../subject.ts'

@@ -25,7 +25,7 @@ import { lockRef } from '../lease/lease.ts'
 import { runNeeds } from '../lock/run.ts'
 import { deliveryReclaim, lostDeliveries, takeDeliveries } from '../message/recovery.ts'
 import { ask, operation, type Step } from '../operation.ts'
-import { endedCascade, firstOfEach, unblocked } from '../queue/finish.ts'
+import { endedCascade, firstOfEach, unblocked } from '../queue/dependents.ts'
 import { healLines, lineNeeds } from './lines.ts'
 import {
   itemReclaim,

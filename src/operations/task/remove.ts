@@ -6,7 +6,7 @@ import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { ask, operation } from '../operation.ts'
 import { removal } from '../queue/control.ts'
-import { dependentsOf, freed } from '../queue/finish.ts'
+import { dependentsOf, freed } from '../queue/dependents.ts'
 import { assertVersion } from '../subject.ts'
 import { ref, taskNeeds } from './view.ts'
 

@@ -16,8 +16,8 @@ import type { ItemFilter, SearchPlace } from '../../port/item.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { ask, operation, type Step } from '../operation.ts'
-import { suspectsOf } from '../queue/claim.ts'
-import { atHome, filter, itemFilter } from './task.ts'
+import { suspectsOf } from '../queue/line.ts'
+import { atHome, filter, itemFilter } from './list.ts'
 
 /** Rows of a list that one claim looks at, in 0.1 ms. */
 const claimWindow = 100

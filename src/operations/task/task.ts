@@ -1,10 +1,9 @@
-/** Tasks: add, get, list, update, and check whether an update would conflict. */
+/** Tasks: add, get, update, and check whether an update would conflict. */
 import * as z from 'zod'
 import { maxBlockers } from '../../domain/dependency.ts'
 import type { Item } from '../../domain/item.ts'
 import { createItem } from '../../domain/item-creation.ts'
 import { moveItem } from '../../domain/item-end.ts'
-import { decideLines } from '../../domain/item-lines.ts'
 import { setItemBlockers } from '../../domain/item-waiting.ts'
 import type { Json } from '../../domain/json.ts'
 import { assertSameWorkflow } from '../../domain/queue.ts'
@@ -16,11 +15,9 @@ import {
   type TaskEdit,
   taskQueue,
 } from '../../domain/task.ts'
-import { builtInWorkflow } from '../../domain/workflow.ts'
 import { DuplicateError, InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
-import type { Caller, Context } from '../../port/command.ts'
-import type { ItemFilter } from '../../port/item.ts'
+import type { Context } from '../../port/command.ts'
 import * as fields from '../fields.ts'
 import { ask, operation, type Step } from '../operation.ts'
 import { ensureQueue } from '../queue/define.ts'
@@ -149,76 +146,6 @@ export const getTask = operation({
   decide: ({ item, defined, closed }, _input, { now }) => ({
     changes: [],
     result: item ? viewTask(viewItem(asFreed(item, defined, closed), now)) : null,
-  }),
-})
-
-export const filter = lazily(() => ({
-  labels: z.array(fields.name).max(20).optional().describe('Only tasks with all of these labels.'),
-  owner: fields.name.nullable().optional().describe('Owner; null = none.'),
-  mine: z.boolean().optional().describe('Only tasks that you own or that nobody owns.'),
-  host: fields.name.nullable().optional().describe('The machine they belong on; null = none.'),
-  maxPriority: fields.priority.describe('At least this urgent: lower numbers come first.'),
-}))
-
-export type TaskFilter = z.output<z.ZodObject<ReturnType<typeof filter>>>
-
-/** `mine` matches tasks that the caller owns and tasks without an owner. */
-export function itemFilter({ mine, ...wanted }: TaskFilter, agent: string): ItemFilter {
-  return { ...wanted, ownerOrNone: mine ? agent : undefined }
-}
-
-type Statuses = z.output<ReturnType<typeof status>>
-
-function statesOf(wanted: Statuses | Statuses[] | undefined): string[] | null {
-  return wanted === undefined ? null : [wanted].flat().map(stateOfStatus)
-}
-
-/** Tasks that belong on the caller's machine, or on none in particular. */
-export function atHome({ host }: Pick<Caller, 'host'>): ItemFilter {
-  return { hostOrNone: host ?? null }
-}
-
-export const listTasks = operation({
-  name: 'tasks.listTasks',
-  summary: 'List tasks in claim order, then finished ones.',
-  effect: 'read',
-  answersAgent: true,
-  input: () =>
-    z.strictObject({
-      status: z
-        .union([status(), z.array(status()).max(4)])
-        .optional()
-        .describe('Only these.'),
-      assignee: fields.name.optional().describe('Held by this agent.'),
-      ...filter(),
-      limit: fields.limit,
-      after: fields.after,
-    }),
-  output: () => z.object({ tasks: z.array(taskView()), next: z.string().nullable() }),
-  needs: ({ status: wanted, assignee, limit, after, ...asked }, { agent }) => ({
-    defined: { select: 'queue', name: taskQueue } as const,
-    closed: closedBlockers,
-    page: {
-      select: 'items',
-      queue: taskQueue,
-      states: statesOf(wanted),
-      ...decideLines(
-        { states: statesOf(wanted), phase: null, quarantined: null, isHeld: assignee !== undefined },
-        builtInWorkflow('task') ?? null,
-      ),
-      freedBy: null,
-      quarantined: null,
-      filter: { ...itemFilter(asked, agent), agent: assignee },
-      limit: limit ?? 100,
-      after: after ?? null,
-    } as const,
-  }),
-  decide: ({ page, defined, closed }, _input, { now }) => ({
-    changes: [],
-    result: {
-      tasks: page.rows.map((item) => viewTask(viewItem(asFreed(item, defined, closed), now))),
-      next: page.next,
-    },
   }),
 })
 

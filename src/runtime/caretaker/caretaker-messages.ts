@@ -1,6 +1,7 @@
 /** What the caretaker thread is started with, and the messages between it and the main thread. */
 import type { HoldfastError } from '../../errors.ts'
-import type { LogFacts, LogLevel, LogName } from '../../logger.ts'
+import type { LogLevel, LogName } from '../../log-lines.ts'
+import type { LogFacts } from '../../logger.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { CaretakerOptions } from './caretaker.ts'
 

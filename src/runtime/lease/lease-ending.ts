@@ -4,7 +4,8 @@
  * gets an error when its patience runs out. After a refusal the holder still has the lease, so it is renewed again.
  */
 import { type Environment, pause } from '../../environment.ts'
-import { type ErrorCode, isClosedError, isHoldfastError } from '../../errors.ts'
+import type { ErrorCode } from '../../error-codes.ts'
+import { isClosedError, isHoldfastError } from '../../errors.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { Keeper } from './keeper.ts'
 

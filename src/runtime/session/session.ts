@@ -25,51 +25,14 @@ import { findDeaths, type Healing, heal, healAtOpen } from '../caretaker/heal.ts
 import type { RecoveryFailures } from '../caretaker/recovery-failures.ts'
 import { healerOf, healOthers } from '../caretaker/store-healing.ts'
 import { type GrantedItem, Grants } from '../lease/grants.ts'
-import type { Keeper, Lease } from '../lease/keeper.ts'
+import type { Lease } from '../lease/held-lease.ts'
+import type { Keeper } from '../lease/keeper.ts'
 import { type LeaseEnding, LeaseEndings, type LeaseLeft } from '../lease/lease-ending.ts'
 import { inTime } from '../waiting/deadline.ts'
 import { claimFound, isTaskThere, type TaskSearch, wantedOf } from '../waiting/task-search.ts'
 import { withCallerStack } from './caller-stack.ts'
-import { orReject, splitOptions } from './input.ts'
-
-export interface CallOptions {
-  /** Act for another agent than this handle's; its claims are manual leases. */
-  readonly agent?: string | undefined
-  /** False: the claim is a manual lease that nobody renews. */
-  readonly renew?: boolean | undefined
-  readonly idempotencyKey?: string | undefined
-  /** The instance of another process that stands behind the claim; nobody renews it. */
-  readonly instance?: string | undefined
-  /** How long it waits for a store that is away, where that is not this handle's patience. */
-  readonly patienceMs?: number | undefined
-}
-
-/** A call of an operation, before it becomes a command. */
-export interface Request<Name extends OperationName> {
-  readonly operation: Name
-  readonly input: InputOf<Name>
-  readonly options: CallOptions
-}
-
-/**
- * The options a method accepts: its operation's input, minus what the method itself supplies, plus who calls and how.
- */
-export type OptionsOf<Name extends OperationName, Named extends PropertyKey = never> = Omit<
-  InputOf<Name>,
-  Named
-> &
-  CallOptions
-
-/** Builds a method's request from what the method itself supplies and its options, split in two. */
-export function requestOf<Name extends OperationName, Named extends Partial<InputOf<Name>>>(
-  operation: Name,
-  named: Named,
-  options: OptionsOf<Name, keyof Named>,
-): Request<Name> {
-  const { input, by } = splitOptions(operation, options, named)
-  // The schema checks all of it later; these types only say what a caller was allowed to pass.
-  return { operation, input: input as InputOf<Name>, options: by }
-}
+import { orReject } from './input.ts'
+import { type CallOptions, type OptionsOf, type Request, requestOf } from './request.ts'
 
 /** A worker that claims through the processing lock of its queue. */
 export interface LockUse {

@@ -1,7 +1,8 @@
 /** The messages between the main thread and the thread that runs the engine. */
 
 import type { HoldfastError } from '../../errors.ts'
-import type { LogFacts, LogLevel, LogName } from '../../logger.ts'
+import type { LogLevel, LogName } from '../../log-lines.ts'
+import type { LogFacts } from '../../logger.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { RecoveryReport } from '../../operations/recovery/report.ts'
 import type { Command } from '../../port/command.ts'

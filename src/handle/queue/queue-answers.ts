@@ -1,9 +1,9 @@
 /** What the calls of a queue return. */
-import type { ClaimManyOutcome, ClaimOutcome } from '../operations/queue/claim.ts'
-import type { AcquireOutcome } from '../operations/queue/processing-lock.ts'
-import type { ResultOf } from '../operations/table.ts'
-import type { ItemView, LockView } from '../operations/view.ts'
-import type { Lease } from '../runtime/lease/keeper.ts'
+import type { ClaimManyOutcome, ClaimOutcome } from '../../operations/queue/claim-outcome.ts'
+import type { AcquireOutcome } from '../../operations/queue/processing-lock.ts'
+import type { ResultOf } from '../../operations/table.ts'
+import type { ItemView, LockView } from '../../operations/view.ts'
+import type { Lease } from '../../runtime/lease/held-lease.ts'
 
 /** An item with a typed payload: what the schema makes of it where it was claimed, and as it is stored elsewhere. */
 export interface QueueItem<Payload> extends Omit<ItemView, 'payload'> {

@@ -1,7 +1,7 @@
 /** What the calls of a queue take. */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import type { WorkflowDefinition } from '../domain/workflow.ts'
-import type { MutationOptions, TokenOptions } from './call-options.ts'
+import type { WorkflowDefinition } from '../../domain/workflow.ts'
+import type { MutationOptions, TokenOptions } from '../call-options.ts'
 
 /**
  * How the waits between retries grow. Each wait is a random time between half a step and the whole step. Fields you

@@ -1,0 +1,83 @@
+/** What in the fleet needs attention. */
+import * as z from 'zod'
+import { type Alert, decideAlerts, type QueueEndings } from '../../domain/alert.ts'
+import { crashPatterns, suspectAgents } from '../../domain/crash-pattern.ts'
+import { lazily } from '../../lazily.ts'
+import type { Context } from '../../port/command.ts'
+import type { DefinedQueue, QueueGlance } from '../../port/queue.ts'
+import { type HeldView, isOver } from './held.ts'
+import { endings, type QueueRow } from './queue-row.ts'
+
+export const alertView = lazily(() =>
+  z.object({
+    code: z.string(),
+    level: z.enum(['notice', 'warning']),
+    what: z.string(),
+    next: z.string(),
+  }),
+)
+
+/** How each queue has fared lately. */
+function lateEndings(queues: readonly DefinedQueue[], glances: readonly QueueGlance[]): QueueEndings[] {
+  const byName = new Map(queues.map((defined) => [defined.queue.name, defined]))
+  return glances.flatMap(({ queue, newestClosed }) => {
+    const defined = byName.get(queue)
+    if (defined === undefined) return []
+    const { succeeded, failed } = endings(defined, newestClosed)
+    const [mostly] = [...newestClosed]
+      .filter(([state]) => endings(defined, new Map([[state, 1]])).failed > 0)
+      .sort(([, left], [, right]) => right - left)
+    return { queue, succeeded, failed, failedState: mostly?.[0] ?? null }
+  })
+}
+
+export type CrashRows = Parameters<typeof suspectAgents>[0]
+
+interface AlertRows {
+  readonly held: readonly HeldView[]
+  readonly queues: readonly QueueRow[]
+  readonly glances: readonly QueueGlance[]
+  readonly swept: number | null
+  readonly rows: {
+    readonly queues: { readonly queues: readonly DefinedQueue[] }
+    readonly losses: Parameters<typeof crashPatterns>[0]
+    readonly ends: CrashRows
+    readonly letters: { readonly rows: readonly unknown[] }
+    readonly unsent: readonly { readonly adapter: string; readonly dueAt: number }[]
+  }
+  readonly context: Context
+}
+
+export function alertsFor({ held, queues, glances, swept, rows, context }: AlertRows): Alert[] {
+  const over = held.filter(({ holder }) => isOver(holder))
+  // Only leases that were renewed at least once: a claim for somebody else's process simply runs out.
+  const late = held.filter(
+    ({ holder }) =>
+      holder.kind === 'bound' &&
+      holder.status === 'near' &&
+      (holder.renewedAt ?? 0) > (holder.grantedAt ?? 0),
+  )
+  return decideAlerts({
+    stale: held.filter(({ holder }) => holder.status === 'stale').length,
+    lapsed: over.length,
+    lapsedForMs: Math.max(0, ...over.map(({ holder }) => -holder.remainingMs)),
+    sweptAgoMs: swept === null ? null : context.wall - swept,
+    orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,
+    unrenewed: late.map(({ title, holder }) => ({
+      title,
+      holder: holder.agent,
+      remainingMs: holder.remainingMs,
+    })),
+    patterns: crashPatterns(rows.losses, context.wall),
+    suspects: suspectAgents(rows.ends),
+    quarantined: queues
+      .filter(({ quarantined }) => quarantined.count > 0)
+      .map(({ name, quarantined }) => ({ queue: name, count: quarantined.count })),
+    endings: lateEndings(rows.queues.queues, glances),
+    deadLetters: rows.letters.rows.length,
+    unsent: rows.unsent.map(({ adapter, dueAt }) => ({ adapter, overdueMs: context.now - dueAt })),
+    waiting: queues
+      .filter(({ paused }) => !paused)
+      .map(({ name, oldestReadyMs }) => ({ queue: name, oldestReadyMs: oldestReadyMs ?? 0 })),
+  })
+}

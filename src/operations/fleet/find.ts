@@ -1,0 +1,84 @@
+/** Finding what a word refers to. */
+import * as z from 'zod'
+import { maxNameLength } from '../../domain/name.ts'
+import { lazily } from '../../lazily.ts'
+import { text } from '../fields.ts'
+import { crashNeeds, maxRunning } from '../lease/watch.ts'
+import { ask, type OutputOf, operation } from '../operation.ts'
+import { heldNeeds, titleOf } from './held.ts'
+
+export const kinds = ['item', 'lock', 'message', 'run', 'agent', 'queue'] as const
+export type Kind = (typeof kinds)[number]
+
+const foundView = lazily(() =>
+  z.object({
+    kind: z.enum(kinds),
+    id: z.string(),
+    queue: z.string().nullable(),
+    title: z.string(),
+  }),
+)
+type Found = OutputOf<typeof foundView>
+
+/** Queues in which a key may name an item. */
+const maxKeyed = 1000
+const messagePattern = /^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/
+/** A shorter prefix matches nearly everything. */
+const prefixMin = 4
+export const find = operation({
+  name: 'fleet.find',
+  summary: 'Find what a word refers to: an item, task, lock, message, run, agent or queue.',
+  effect: 'read',
+  input: () =>
+    z.strictObject({
+      ref: text(300).min(1).describe('An id, a key or a name.'),
+    }),
+  output: () => z.object({ found: z.array(foundView()) }),
+  needs: ({ ref }) => ({
+    item: { select: 'item', queue: null, ref } as const,
+    lock: { select: 'lock', name: ref } as const,
+    messages:
+      messagePattern.test(ref) && ref.length >= prefixMin
+        ? ({ select: 'messageByRef', ref: ref.replace(/\.\d+$/, '') } as const)
+        : null,
+    runs: { select: 'progressOf', runs: [ref] } as const,
+    running: { select: 'runningInstances', limit: maxRunning } as const,
+    queue: { select: 'queue', name: ref } as const,
+    keyed:
+      ref.length <= maxNameLength ? ({ select: 'itemsByKey', key: ref, limit: maxKeyed } as const) : null,
+  }),
+  decide(rows, { ref }) {
+    const isQueue = rows.queue !== null
+    const isRunning = rows.running.some(({ agent }) => agent === ref)
+    const isKnown = isQueue || isRunning || rows.item !== null || rows.lock.length + rows.runs.length > 0
+    // Searching everything held is expensive, so do it only for a word that means nothing else.
+    const held = isKnown
+      ? nobody
+      : { items: heldNeeds.items, locks: heldNeeds.locks, losses: crashNeeds.losses }
+    return ask(held, (more) => {
+      const items = [rows.item, ...(rows.keyed ?? [])].filter((item) => item !== null)
+      const unique = [...new Map(items.map((item) => [item.id, item])).values()]
+      const holders = [
+        ...(more.items ?? []).map(({ item }) => item),
+        ...(more.locks ?? []),
+        ...(more.losses ?? []),
+      ]
+      const isAgent = isRunning || holders.some(({ agent }) => agent === ref)
+      const found: Found[] = [
+        ...unique.map((item) => thing('item', item.id, titleOf(item), item.queue)),
+        ...(rows.lock.length > 0 ? [thing('lock', ref, ref)] : []),
+        ...(rows.messages ?? []).map(({ id, type }) => thing('message', id, type)),
+        ...rows.runs.map(({ run }) => thing('run', run, run)),
+        ...(isAgent ? [thing('agent', ref, ref)] : []),
+        ...(isQueue ? [thing('queue', ref, ref)] : []),
+      ]
+      return { changes: [], result: { found } }
+    })
+  },
+})
+
+const nobody = { items: null, locks: null, losses: null } as const
+
+export function thing(kind: Kind, id: string, title: string, queue: string | null = null): Found {
+  return { kind, id, queue, title }
+}

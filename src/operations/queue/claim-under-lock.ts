@@ -1,0 +1,100 @@
+/** Claiming an item together with its queue's processing lock. */
+import type { Item } from '../../domain/item.ts'
+import { type Holder, renew } from '../../domain/lease.ts'
+import { acquireLock, type Lock } from '../../domain/lock.ts'
+import { processingLockName } from '../../domain/queue.ts'
+import type { Context } from '../../port/command.ts'
+import type { Decision } from '../../port/decision.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
+import { lockRef } from '../lease/lease.ts'
+import { leaseLength } from '../lease/lease-length.ts'
+import { endings, lockChange } from '../lock/lock-change.ts'
+import { ask, type Step } from '../operation.ts'
+import { workflowOf } from '../subject.ts'
+import { viewItem, viewLease, viewLock } from '../view.ts'
+import { type ClaimOutcome, heldAnswer, pausedAnswer } from './claim-outcome.ts'
+import { claim, grantOf } from './claimed-item.ts'
+
+/**
+ * 1. Get the lock: our own (renewed), a free one or a lapsed one. Otherwise the answer is `held`.
+ * 2. If we have an unfinished item under that lock, renew it with the lock.
+ * 3. Otherwise claim the next item.
+ * 4. If there is none, do not take a lock that was not ours already.
+ */
+export function claimUnderLock(
+  defined: DefinedQueue,
+  candidate: Item | undefined,
+  holder: Holder,
+  input: { leaseMs?: number | undefined; token?: number | undefined },
+  context: Context,
+): Step<ClaimOutcome> {
+  const { queue } = defined
+  const workflow = workflowOf(defined)
+  const leaseMs = leaseLength(input.leaseMs, context, queue)
+  const name = processingLockName(queue.name)
+  const needs = {
+    locks: { select: 'lock', name } as const,
+    floor: { select: 'tokenFloor' } as const,
+    nextDueAt: { select: 'nextDueAt', queue: queue.name } as const,
+    locked: { select: 'lockedItems', name } as const,
+  }
+  return ask(needs, ({ locks, floor, locked, nextDueAt }): Decision<ClaimOutcome> => {
+    const request = {
+      ...holder,
+      name,
+      slots: queue.slots ?? 1,
+      leaseMs,
+      reason: null,
+      token: input.token,
+    }
+    const { now, wall, isDoubtful, manualGraceMs } = context
+    const acquired = acquireLock(request, locks, { now, wall, isDoubtful, manualGraceMs, floor })
+    if (acquired.outcome === 'held') return { changes: [], result: heldAnswer(acquired.by) }
+    const own = acquired.outcome === 'renewed' ? acquired.before : null
+    const unfinished = locked.find((item) => item.id === own?.item && isHeldWith(item, own))
+    if (own && unfinished) return goOn(own, acquired.after, unfinished)
+    // A paused queue refuses only new claims. What is already held goes on.
+    if (queue.pausedAt !== null) return pausedAnswer(queue)
+    if (!candidate)
+      return {
+        changes:
+          acquired.outcome === 'renewed'
+            ? [{ table: 'lock', before: acquired.before, after: acquired.after }]
+            : [],
+        result: { outcome: 'empty', nextDueAt },
+      }
+    const { item, change } = claim(candidate, workflow, { ...holder, leaseMs }, context)
+    const lock = { ...acquired.after, item: item.id, version: (acquired.before?.version ?? 0) + 1 }
+    return {
+      changes: [...endings(acquired, context), lockChange(acquired.before, lock, context), change],
+      result: answer(item, lock, context.now),
+      granted: [grantOf(item), { kind: 'lock', id: lockRef(lock), token: lock.token }],
+    }
+  })
+
+  function goOn(before: Lock, after: Lock, item: Item): Decision<ClaimOutcome> {
+    const renewed = renew(item, context.now, leaseMs)
+    return {
+      changes: [
+        { table: 'lock', before, after },
+        { table: 'item', before: item, after: renewed },
+      ],
+      result: answer(renewed, after, context.now),
+      granted: [grantOf(item), { kind: 'lock', id: lockRef(after), token: after.token }],
+    }
+  }
+}
+
+/** Whether the item was claimed with this lock and its holder still has it. */
+function isHeldWith(item: Item, lock: Lock): boolean {
+  return item.phase === 'held' && item.agent === lock.agent && item.instance === lock.instance
+}
+
+function answer(item: Item, lock: Lock, now: number): ClaimOutcome {
+  return {
+    outcome: 'claimed',
+    item: viewItem(item, now),
+    lease: viewLease(item, now),
+    lock: viewLock(lock, now),
+  }
+}

@@ -1,0 +1,91 @@
+/** The line of a queue: who is next, and whether there is anything to claim. */
+import * as z from 'zod'
+import { compareInLine, type Item } from '../../domain/item.ts'
+import { lapsesAt } from '../../domain/lease.ts'
+import { processingLockName } from '../../domain/queue.ts'
+import type { Caller } from '../../port/command.ts'
+import type { ItemFilter } from '../../port/item.ts'
+import * as fields from '../fields.ts'
+import { operation } from '../operation.ts'
+import { itemView, viewItem } from '../view.ts'
+
+/**
+ * A process takes one suspect at a time, so that its next crash shows which item is to blame. A claim by hand may take
+ * any number.
+ */
+export function suspectsOf(
+  queue: string,
+  { instance }: Caller,
+  { limit, filter = null }: { limit: number; filter?: ItemFilter | null },
+) {
+  return { select: 'suspects', queue, filter, instance, limit: instance === null ? limit : 1 } as const
+}
+
+/** The rows that a claim on a queue chooses from. */
+export function lineOf(queue: string, caller: Caller, limit: number) {
+  return {
+    ready: { select: 'claimable', queue, limit } as const,
+    suspects: suspectsOf(queue, caller, { limit }),
+  }
+}
+
+export function firstInLine(
+  line: { ready: readonly Item[]; suspects: readonly Item[] },
+  limit: number,
+): readonly Item[] {
+  if (line.suspects.length === 0) return line.ready
+  return [...line.ready, ...line.suspects].sort(compareInLine).slice(0, limit)
+}
+
+export const peek = operation({
+  name: 'queue.peek',
+  summary: 'Show the item that would be claimed next.',
+  effect: 'read',
+  input: () => z.strictObject({ queue: fields.queue }),
+  output: () => itemView().nullable(),
+  needs: ({ queue }, caller) => lineOf(queue, caller, 1),
+  decide(line, _input, { now }) {
+    const [next] = firstInLine(line, 1)
+    return { changes: [], result: next ? viewItem(next, now) : null }
+  },
+})
+
+export const look = operation({
+  name: 'queue.look',
+  summary: 'Say whether there is anything to claim, and when there may be.',
+  effect: 'read',
+  class: 'client',
+  input: () =>
+    z.strictObject({
+      queue: fields.queue,
+      lapses: z.boolean().optional().describe('Also report when the next lease there ends.'),
+    }),
+  output: () =>
+    z.object({
+      ready: z.boolean(),
+      nextDueAt: z.number().nullable(),
+      /** Time until the next lease, of an item or the processing lock, can be taken over; below 0 if it already can. */
+      lapseInMs: z.number().nullable(),
+    }),
+  needs: ({ queue, lapses }, caller) => ({
+    ...lineOf(queue, caller, 1),
+    nextDueAt: { select: 'nextDueAt', queue } as const,
+    offers: { select: 'offered', queue, agent: caller.agent, filter: null, limit: 1 } as const,
+    held: lapses ? ({ select: 'heldItems', queue, limit: 1 } as const) : null,
+    locks: lapses ? ({ select: 'lock', name: processingLockName(queue) } as const) : null,
+  }),
+  decide({ offers, nextDueAt, held, locks, ...line }, _input, { wall, now, manualGraceMs }) {
+    const claimable = [...firstInLine(line, 1), ...offers]
+    const leases = [...(held ?? []).map(({ item }) => item), ...(locks ?? [])]
+    const ends = leases.map((lease) => lapsesAt(lease, { manualGraceMs }))
+    return {
+      changes: [],
+      result: {
+        // An item that is due becomes ready through the claim that finds it.
+        ready: claimable.length > 0 || (nextDueAt !== null && nextDueAt <= wall),
+        nextDueAt,
+        lapseInMs: ends.length === 0 ? null : Math.min(...ends) - now,
+      },
+    }
+  },
+})
