@@ -1,15 +1,16 @@
-/** Where a page of instances ends: by start, then by id. */
+/** Where a page of instances ends: by a time, then by id. */
 import type { Instance } from '../domain/instance.ts'
 import { parseCursor } from './page.ts'
 
-type Cursor = readonly [startedAt: number, id: string]
+type Cursor = readonly [at: number, id: string]
 
-export function instanceCursorOf({ startedAt, id }: Instance): string {
-  return JSON.stringify([startedAt, id])
+export function instanceCursorBy(column: 'startedAt' | 'seenAt' | 'endedAt'): (instance: Instance) => string {
+  return (instance) => JSON.stringify([instance[column], instance.id])
 }
 
-export function instanceCursor(text: string): Cursor {
-  return parseCursor(text, isCursor)
+/** Before all times if there is no page yet. */
+export function instanceCursor(text: string | null): Cursor {
+  return text === null ? [Number.MIN_SAFE_INTEGER, ''] : parseCursor(text, isCursor)
 }
 
 function isCursor(value: unknown): value is Cursor {

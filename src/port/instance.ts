@@ -31,7 +31,7 @@ export interface InstanceSelectors {
     Page<Instance>,
   ]
   /** Instances that beat and have been silent for this long on the lease clock, longest first. */
-  silentInstances: [{ silentMs: number; limit: number }, readonly Instance[]]
+  silentInstances: [{ silentMs: number; after: string | null; limit: number }, Page<Instance>]
   /** How many items, locks, places in line and deliveries instances hold, even if others are working on those rows. */
   heldByInstances: [
     { instances: readonly string[] },
@@ -66,8 +66,8 @@ export interface InstanceSelectors {
     },
     Page<{ readonly namespace: string; readonly instance: Instance; readonly awakeAt: number | null }>,
   ]
-  /** Ended instances that still hold something. */
-  endedHolders: [{ limit: number }, readonly Instance[]]
+  /** Ended instances that still hold something, by their end. */
+  endedHolders: [{ after: string | null; limit: number }, Page<Instance>]
   /** The process behind a claim by this caller. */
   claimant: [{ agent: string; instance: string | null }, Claimant]
   /** The process someone registered for an agent, if it has not ended. */

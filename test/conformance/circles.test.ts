@@ -56,6 +56,86 @@ forEachEngine((engine) => {
     expect(wellDone).toEqual(rounds.map(() => 1))
   })
 
+  test('nor can two open changes that get other blockers or another parent [S5c-2]', async () => {
+    const { hf, store } = await engine.openInRealTime()
+    const q = hf.queue('main', { workflow: 'merge' })
+    const other = (await store.open()).queue('main')
+    const behind = new Map<string, string>()
+    const prepare = async (key: string) => {
+      const { item } = await q.submit(key, { headSha: 'abcd' })
+      behind.set(key, (await q.add(null, { blockers: [item.id] })).item.id)
+    }
+    await Promise.all(rounds.flatMap((round) => [`x${round}`, `y${round}`]).map(prepare))
+    const wellDone: number[] = []
+
+    for (const round of rounds) {
+      const [behindX, behindY] = [`x${round}`, `y${round}`].map((key) => behind.get(key) as string)
+      const both = await Promise.allSettled([
+        q.submit(`x${round}`, { headSha: 'abcd', blockers: [behindY as string] }),
+        other.submit(`y${round}`, { headSha: 'abcd', parent: behindX as string }),
+      ])
+      wellDone.push(both.filter(({ status }) => status === 'fulfilled').length)
+    }
+
+    expect(wellDone).toEqual(rounds.map(() => 1))
+  })
+
+  test('nor can an update of a task and the new submission of a change [S5c-2]', async () => {
+    const { hf, store } = await engine.openInRealTime()
+    const q = hf.queue('tasks', { workflow: 'task' })
+    const other = await store.open()
+    const wellDone: number[] = []
+
+    for (const round of rounds) {
+      const dedupeKey = `change:${round}`
+      const submit = (key: string, options = {}) => q.submit(key, { headSha: 'abcd', dedupeKey, ...options })
+      const { item } = await submit(`x${round}`)
+      const behind = await hf.tasks.addTask('behind', { dependsOn: [item.id] })
+      const task = await hf.tasks.addTask('task')
+      const last = await hf.tasks.addTask('last', { dependsOn: [task.id] })
+      const both = await Promise.allSettled([
+        submit(`x${round}`, { blockers: [last.id] }),
+        other.tasks.updateTask(task.id, { dependsOn: [behind.id] }),
+      ])
+      wellDone.push(both.filter(({ status }) => status === 'fulfilled').length)
+    }
+
+    expect(wellDone).toEqual(rounds.map(() => 1))
+  })
+
+  test('what was cancelled while it waited still counts: nothing that starts over waits for itself [S5c-2]', async () => {
+    const { hf } = await engine.open({ background: false })
+    const q = hf.queue('main', { workflow: 'merge' })
+    const first = await q.submit('first', { headSha: 'abcd' })
+    const second = await q.submit('second', { headSha: 'abcd', blockers: [first.item.id] })
+    await q.cancel('second')
+
+    const refused = await refusal(() => q.submit('first', { headSha: 'abcd', blockers: [second.item.id] }))
+
+    expect(refused).toMatchObject({ code: 'INVALID', facts: { item: first.item.id } })
+  })
+
+  test('what is imported waits only for what was there before, so no import closes a circle [S5c-2]', async () => {
+    const { hf, store } = await engine.openInRealTime()
+    const other = await store.open()
+    const [one, two] = [randomUUID(), randomUUID()]
+    const importOne = (handle: Holdfast, id: string, blockers: string[]) =>
+      handle.execute('queue.import', {
+        queue: 'jobs',
+        workflow: 'job',
+        from: 'test',
+        entries: [{ id, state: 'pending', blockers, addedAt: 1 }],
+      })
+
+    await Promise.all([importOne(hf, one, [two]), importOne(other, two, [one])])
+    await Promise.all([importOne(hf, one, [two]), importOne(other, two, [one])])
+
+    const waits = await Promise.all(
+      [one, two].map(async (id) => (await hf.queue('jobs').get(id))?.waitingFor),
+    )
+    expect(waits.flat().length).toBeLessThan(2)
+  })
+
   test('however many wait for a task, its new blockers are checked by a walk of bounded length [S5e-11]', async () => {
     const { hf } = await engine.openInRealTime({ background: false, recovery: false })
     const hub = await hf.tasks.addTask('hub')

@@ -16,15 +16,22 @@ interface Place {
 
 /** Processes that joined and say nothing any more. */
 async function joinMany(hf: Holdfast, env: MovableEnvironment, pids: readonly number[], place: Place = {}) {
-  const ids: string[] = []
-  for (const pid of pids) {
+  const { bootId, hostName, pidNamespace } = { ...env.host.identity, ...place }
+  const join = async (pid: number) => {
     const id = env.id()
-    const { bootId, hostName, pidNamespace } = { ...env.host.identity, ...place }
     const identity = { bootId, hostName, pidNamespace, pid, startTime: `start of ${pid}` }
     await hf.execute('instance.start', { id, ...identity }, { agent: `agent-${pid}` })
-    ids.push(id)
+    return id
   }
-  return ids
+  return Promise.all(pids.map(join))
+}
+
+/** Hundreds of containers that say nothing any more and hold an item each. */
+async function joinBusy(hf: Holdfast, env: MovableEnvironment) {
+  const ids = await joinMany(hf, env, range(1_000, 510), container)
+  await hf.queue('jobs').addMany(ids.map((payload) => ({ payload })))
+  const long = { queue: 'jobs', leaseMs: 40 * minuteMs }
+  await Promise.all(ids.map((instance) => hf.execute('queue.next', long, { agent: 'x', instance })))
 }
 
 const range = (from: number, count: number) => Array.from({ length: count }, (_, index) => from + index)
@@ -37,7 +44,9 @@ forEachEngine((engine) => {
     const pids = range(1_000, 150)
     const ids = await joinMany(hf, env, pids)
     await hf.queue('jobs').addMany(pids.map((payload) => ({ payload })))
-    for (const instance of ids) await hf.execute('queue.next', { queue: 'jobs' }, { agent: 'dead', instance })
+    await Promise.all(
+      ids.map((instance) => hf.execute('queue.next', { queue: 'jobs' }, { agent: 'dead', instance })),
+    )
     for (const pid of pids) host.kill(pid)
     const survivor = await store.open({
       recovery: false,
@@ -53,6 +62,49 @@ forEachEngine((engine) => {
     expect([tried.entriesReclaimed, stats.entriesReclaimed, done.entriesReclaimed]).toEqual([150, 150, 150])
     expect(done).toMatchObject({ instancesEnded: 150, more: false })
     expect(await survivor.queue('jobs').stats()).toMatchObject({ pending: 150, processing: 0 })
+  })
+
+  test('everything that 120 processes held which ended meanwhile is given back by one recovery [S5c-1]', async () => {
+    const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+    const pids = range(1_000, 120)
+    const ids = await joinMany(hf, env, pids)
+    await hf.queue('jobs').addMany(pids.map((payload) => ({ payload })))
+    // Claimed by another agent, so they do not give it back themselves.
+    await Promise.all(
+      ids.map((instance) => hf.execute('queue.next', { queue: 'jobs' }, { agent: 'other', instance })),
+    )
+    await Promise.all(
+      ids.map((id, index) =>
+        hf.execute('instance.end', { id, reason: 'over' }, { agent: `agent-${pids[index]}` }),
+      ),
+    )
+
+    const tried = await hf.recovery.detectAndRecoverStale({ dryRun: true })
+    const done = await hf.recovery.detectAndRecoverStale()
+
+    expect([tried.entriesReclaimed, done.entriesReclaimed, done.more]).toEqual([120, 120, false])
+    expect(await hf.queue('jobs').stats()).toMatchObject({ pending: 120, processing: 0 })
+  })
+
+  test('a process ends when it holds nothing of its own, whatever others claimed in its name [S5c-1]', async () => {
+    const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+    const [id = ''] = await joinMany(hf, env, [7])
+    await hf.queue('jobs').addMany(range(0, 250).map((payload) => ({ payload })))
+    const claim = async (agent: string, limit: number) =>
+      hf.execute('queue.claimMany', { queue: 'jobs', limit }, { agent, instance: id })
+    await claim('other', 100)
+    await claim('agent-7', 100)
+    await claim('agent-7', 20)
+    const end = () => hf.execute('instance.end', { id, reason: 'over' }, { agent: 'agent-7' })
+
+    const answers = [await end(), await end()]
+
+    expect(answers).toEqual([
+      { released: 100, more: true },
+      { released: 20, more: false },
+    ])
+    expect(await hf.queue('jobs').stats()).toMatchObject({ pending: 150, processing: 100 })
+    expect((await hf.agents.list()).map((each) => each.id)).not.toContain(id)
   })
 
   describe('processes that nobody can judge', () => {
@@ -101,6 +153,35 @@ forEachEngine((engine) => {
       expect((await hf.agents.list()).map(({ id }) => id)).not.toContain(busy)
     })
 
+    test('all end in one recovery, however many they are, and whatever others hold that are as silent [S5c-1]', async () => {
+      const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+      await joinBusy(hf, env)
+      // Later than those that hold something: whoever looks for the longest silence finds these last.
+      await env.advance(1)
+      await joinMany(hf, env, range(2_000, 510), container)
+
+      await env.advance(11 * minuteMs)
+      const { instancesEnded } = await hf.recovery.detectAndRecoverStale()
+
+      expect(instancesEnded).toBe(510)
+    })
+
+    test('end though hundreds that are as silent hold something, without being called [S5c-1]', async () => {
+      const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
+      await joinBusy(hf, env)
+      await env.advance(1)
+      const [idle = ''] = await joinMany(hf, env, [7], container)
+      await env.advance(11 * minuteMs)
+
+      await store.open({ agent: 'zoe', environment: unknowing(machine(env).process(1)) })
+      await env.advance(minuteMs)
+
+      const { events } = (await hf.execute('events.list', { subject: 'instance', id: idle })) as {
+        events: object[]
+      }
+      expect(events.at(-1)).toMatchObject({ kind: 'instance.ended', agent: 'zoe' })
+    })
+
     test('stay while they are registered or were named by a claim: those do not beat [S5c-1]', async () => {
       const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       const identity = { ...env.host.identity, ...container, pid: 9, startTime: 'then' }
@@ -137,9 +218,17 @@ forEachEngine((engine) => {
     test('no longer count among those a message is for [S5c-1]', async () => {
       const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       await joinMany(hf, env, [7, 8], container)
+      await hf.messages.register('bob')
+      const recipients = async () => {
+        const { message } = await hf.messages.sendWithAck('*', { content: 1, quorum: 'all' })
+        return { names: message.deliveries.map(({ recipient }) => recipient).sort(), quorum: message.quorum }
+      }
+      const before = await recipients()
       await env.advance(10 * minuteMs + 1)
       await hf.recovery.detectAndRecoverStale()
 
+      expect(before).toEqual({ names: ['agent-7', 'agent-8', 'bob'], quorum: 3 })
+      expect(await recipients()).toEqual({ names: ['bob'], quorum: 1 })
       expect(await hf.agents.list()).toEqual([])
     })
   })

@@ -8,6 +8,7 @@ import {
   audit,
   countById,
   eventOf,
+  expectHeardAtOnce,
   expectSound,
   newStore,
   openHere,
@@ -76,6 +77,14 @@ test('8 processes that process retries at once send each due message once [A8] [
   expect(arrived.map(({ id }) => id).toSorted()).toEqual(ids.toSorted())
   const claims = countById(await audit(hf), 'delivery.claimed')
   expect([...claims.values()].every((count) => count === 1)).toBe(true)
+  expectSound(store)
+})
+
+test('a process that only reads its inbox hears of what another process sends at once [S5c-12]', async () => {
+  const store = newStore()
+
+  await expectHeardAtOnce(store)
+
   expectSound(store)
 })
 

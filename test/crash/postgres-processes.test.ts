@@ -9,6 +9,7 @@ import {
   type Actor,
   type ActorOptions,
   claimBy,
+  expectHeardAtOnce,
   numbered,
   often,
   openActor,
@@ -53,6 +54,10 @@ test('the item of a killed worker is run again at once by another process of its
   print(`run again after a kill: ${delays.map(Math.round).join(', ')} ms`)
   expect(Math.max(...delays)).toBeLessThan(promptMs)
   expect((await reclaimOf(hf, ids[0] as string)).detail).toMatchObject({ holder: 'first' })
+})
+
+test('a process that only reads its inbox hears of what another process sends at once [S5c-12]', async () => {
+  await expectHeardAtOnce(own.newStore())
 })
 
 test('what a process killed in another namespace held is given back by one of its machine [S5c-38]', async () => {

@@ -405,6 +405,36 @@ export function reclaimOf(hf: Holdfast, item: string): Promise<Event & { readonl
   return eventOf(hf, `the reclaim of ${item}`, ({ kind, id }) => kind === 'item.reclaimed' && id === item)
 }
 
+/** How often a process that hears of nothing looks for messages. */
+const inboxLookMs = 9_000
+
+/**
+ * Sends messages one after another to a process that has the store open and does nothing else, and waits for each to be
+ * in its inbox. A limit per minute leaves it to that process to put them there. Whoever is told of none finds each with
+ * its next look, 9 to 10 s after the one before.
+ */
+export async function expectHeardAtOnce(store: string): Promise<void> {
+  const hf = await openHere(store, { background: false, recovery: false })
+  await hf.messages.register('test', { sendsPerMinute: 0 })
+  await hf.messages.register('bob', { deliveriesPerMinute: 60 })
+  await openActor(store, { agent: 'bob' })
+  const delays: number[] = []
+
+  // The first one may be found by the look with which the process begins.
+  for (let round = 1; round <= 4; round++) {
+    const sentAt = performance.now()
+    const { message } = await hf.messages.sendWithAck('bob', { content: round })
+    await until('the message is in the inbox', async () => {
+      const { messages } = await hf.messages.inbox({ agent: 'bob' })
+      return messages.some(({ id }) => id === message.id)
+    })
+    delays.push(performance.now() - sentAt)
+  }
+
+  print(`in the inbox of another process after ${delays.map(Math.round).join(', ')} ms`)
+  expect(Math.max(...delays)).toBeLessThan(inboxLookMs / 2)
+}
+
 /** The whole audit. */
 export async function audit(hf: Holdfast): Promise<Event[]> {
   const events: Event[] = []

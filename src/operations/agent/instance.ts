@@ -177,6 +177,9 @@ export const list = operation({
   },
 })
 
+/** Read in pages, by whoever looks for something to heal. */
+const page = lazily(() => z.object({ instances: z.array(instanceView()), next: z.string().nullable() }))
+
 const maxEnded = 100
 
 export const listEndedHolders = operation({
@@ -184,10 +187,12 @@ export const listEndedHolders = operation({
   summary: 'List ended processes that still hold something.',
   effect: 'read',
   class: 'internal',
-  input: () => z.strictObject({}),
-  output: () => z.array(instanceView()),
-  needs: () => ({ ended: { select: 'endedHolders', limit: maxEnded } as const }),
-  decide: ({ ended }) => ({ changes: [], result: [...ended] }),
+  input: () => z.strictObject({ after: fields.after }),
+  output: page,
+  needs: ({ after }) => ({
+    ended: { select: 'endedHolders', after: after ?? null, limit: maxEnded } as const,
+  }),
+  decide: ({ ended: { rows, next } }) => ({ changes: [], result: { instances: [...rows], next } }),
 })
 
 const maxSilent = 500
@@ -197,12 +202,17 @@ export const listSilent = operation({
   summary: 'List running processes that have missed their beats for 10 minutes.',
   effect: 'read',
   class: 'internal',
-  input: () => z.strictObject({}),
-  output: () => z.array(instanceView()),
-  needs: () => ({
-    silent: { select: 'silentInstances', silentMs: silentAfterMs, limit: maxSilent } as const,
+  input: () => z.strictObject({ after: fields.after }),
+  output: page,
+  needs: ({ after }) => ({
+    silent: {
+      select: 'silentInstances',
+      silentMs: silentAfterMs,
+      after: after ?? null,
+      limit: maxSilent,
+    } as const,
   }),
-  decide: ({ silent }) => ({ changes: [], result: [...silent] }),
+  decide: ({ silent: { rows, next } }) => ({ changes: [], result: { instances: [...rows], next } }),
 })
 
 export const endSilent = operation({

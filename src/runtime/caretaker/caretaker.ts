@@ -84,6 +84,8 @@ export class Caretaker {
   readonly #nextAt: Times
   #beatAt = Number.NEGATIVE_INFINITY
   #sweptAt: number | null = null
+  /** Where the next page of silent processes starts: those that hold something must not hide the others. */
+  #silentAfter: string | undefined
   #hasMoreToHeal: boolean
   /** Null while it sleeps. */
   #working: Promise<void> | null = null
@@ -257,14 +259,15 @@ export class Caretaker {
           instance: this.#membership.instance,
         }),
         endedHolders(healing),
-        this.#execute('instance.listSilent', {}),
+        this.#execute('instance.listSilent', { after: this.#silentAfter }),
         this.#execute('lease.listNear', {}),
       ])
       if (hasEnded) await this.#beat()
       const deaths = deathsAmong(ended)
       // Usually there is nothing to do, and then nobody should wait for a write that changes nothing.
       if (isDue || deaths.length > 0) await heal(healing, deaths)
-      else await endAmong(healing, silent)
+      else await endAmong(healing, silent.instances)
+      this.#silentAfter = silent.next ?? undefined
       await this.#warnNear(near)
       this.#sweptAt = this.#environment.now()
       if (isUpTo(this.#membership.instance, healers, healing)) this.#visitOthers()

@@ -67,24 +67,41 @@ export async function judgePage(
 
 /** Instances that left in good order but still hold something, which is lost as if they had died. Read-only. */
 export async function endedHolders({ execute }: Pick<Judging, 'execute'>): Promise<Judgement[]> {
-  const ended = await execute('instance.listEndedHolders', {})
-  return ended.map(({ id, endReason }) => ({
-    instance: id,
-    liveness: 'dead',
-    evidence: `its process has ended (${endReason})`,
-  }))
+  return allPages(async (after) => {
+    const { instances, next } = await execute('instance.listEndedHolders', { after: after ?? undefined })
+    const rows = instances.map(
+      ({ id, endReason }): Judgement => ({
+        instance: id,
+        liveness: 'dead',
+        evidence: `its process has ended (${endReason})`,
+      }),
+    )
+    return { rows, next }
+  })
 }
 
-/** All pages, up to as many as one command can name, plus ended instances that still hold something. */
+/** All that can be judged, up to as many as one command can name, plus ended instances that still hold something. */
 export async function judgeRunning(judging: Judging): Promise<Judgement[]> {
-  const all = await endedHolders(judging)
-  for (let after: string | null = null, more = true; more; ) {
+  const ended = await endedHolders(judging)
+  const running = await allPages(async (after) => {
     const { judged, next } = await judgePage(judging, after)
-    all.push(...judged)
+    return { rows: judged, next }
+  })
+  return [...ended, ...running].slice(0, maxDeaths)
+}
+
+/** Up to as many as one command can name. */
+async function allPages<Row>(
+  load: (after: string | null) => Promise<{ readonly rows: readonly Row[]; readonly next: string | null }>,
+): Promise<Row[]> {
+  const all: Row[] = []
+  for (let after: string | null = null, more = true; more; ) {
+    const { rows, next } = await load(after)
+    all.push(...rows)
     after = next
     more = next !== null && all.length < maxDeaths
   }
-  return all.slice(0, maxDeaths)
+  return all
 }
 
 /** If there is any doubt about a process, its leases are left to lapse. */
@@ -164,10 +181,16 @@ async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<Re
   return report
 }
 
-type Ending = Judging & Pick<Healing, 'healer'>
-
-async function endSilent(healing: Ending): Promise<number> {
-  return endAmong(healing, await healing.execute('instance.listSilent', {}))
+/** Opening a store ends one page of them, and leaves the rest to sweeps. */
+async function endSilent(healing: Healing): Promise<number> {
+  let count = 0
+  for (let after: string | undefined, more = true; more; ) {
+    const { instances, next } = await healing.execute('instance.listSilent', { after })
+    count += await endAmong(healing, instances)
+    after = next ?? undefined
+    more = next !== null && healing.trigger !== 'open' && !healing.isOver?.()
+  }
+  return count
 }
 
 /**
@@ -176,7 +199,7 @@ async function endSilent(healing: Ending): Promise<number> {
  * rejoins.
  */
 export async function endAmong(
-  { environment, storeIsLocal, execute, healer }: Ending,
+  { environment, storeIsLocal, execute, healer }: Judging & Pick<Healing, 'healer'>,
   silent: readonly Instance[],
 ): Promise<number> {
   const ids = silent

@@ -1,6 +1,6 @@
 /** Incarnations of processes. */
 import { type Instance, processesOf } from '../../../domain/instance.ts'
-import { instanceCursor, instanceCursorOf } from '../../instance-cursor.ts'
+import { instanceCursor, instanceCursorBy } from '../../instance-cursor.ts'
 import { pageOf } from '../../page.ts'
 import type { PlanScope, Row } from '../plan.ts'
 import { decodeAll, decodeFirst, now, Parameters, query, readableItem, readableLock } from '../rows.ts'
@@ -81,7 +81,7 @@ group by i.instance`
     const bootId = parameters.add(machine.bootId)
     const others = otherBoots ? `or t.boot_id <> ${bootId}` : ''
     const one = pid === null ? '' : `and t.pid = ${parameters.add(pid)}`
-    const [startedAt, id] = after === null ? [Number.MIN_SAFE_INTEGER, ''] : instanceCursor(after)
+    const [startedAt, id] = instanceCursor(after)
     const rest = `and t.ended_at is null and (t.boot_id = ${bootId} and t.host_name = ${parameters.add(machine.hostName)} and t.pid_namespace = ${parameters.add(machine.pidNamespace)} ${others}) ${one}
 and (t.started_at, t.id) > (${parameters.add(startedAt)}, ${parameters.add(id)})
 order by t.started_at, t.id
@@ -90,19 +90,22 @@ limit ${parameters.add(limit + 1)}`
       // Only looked at: a command that ends an instance names it.
       queries: [query(scope, tables.instance, 'none', rest, parameters)],
       searched: ['instance'],
-      read: ([rows]) => pageOf(decodeAll<Instance>(tables.instance, rows), limit, instanceCursorOf),
+      read: ([rows]) =>
+        pageOf(decodeAll<Instance>(tables.instance, rows), limit, instanceCursorBy('startedAt')),
     }
   },
 
-  silentInstances({ silentMs, limit }, scope) {
+  silentInstances({ silentMs, after, limit }, scope) {
     const parameters = new Parameters(scope)
+    const [seenAt, id] = instanceCursor(after)
     const rest = `and t.ended_at is null and t.seen_at is not null and t.seen_at < ${now} - ${parameters.add(silentMs)}
-order by t.seen_at
-limit ${parameters.add(limit)}`
+and (t.seen_at, t.id) > (${parameters.add(seenAt)}, ${parameters.add(id)})
+order by t.seen_at, t.id
+limit ${parameters.add(limit + 1)}`
     return {
       queries: [query(scope, tables.instance, 'none', rest, parameters)],
       searched: ['instance'],
-      read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
+      read: ([rows]) => pageOf(decodeAll<Instance>(tables.instance, rows), limit, instanceCursorBy('seenAt')),
     }
   },
 
@@ -133,9 +136,11 @@ group by h.instance`
   // On a server, another boot id proves nothing, however old.
   awakeTimes: () => ({ queries: [], read: () => [] }),
 
-  endedHolders({ limit }, scope) {
+  endedHolders({ after, limit }, scope) {
     const parameters = new Parameters(scope)
-    const rest = `and t.ended_at is not null and t.id in (
+    const [endedAt, id] = instanceCursor(after)
+    const rest = `and t.ended_at is not null and (t.ended_at, t.id) > (${parameters.add(endedAt)}, ${parameters.add(id)})
+and t.id in (
   select h.instance from holdfast.item h where h.namespace = $1 and h.phase = 'held'
   union all
   select h.instance from holdfast.lock h where h.namespace = $1
@@ -144,13 +149,14 @@ group by h.instance`
   union all
   select h.instance from holdfast.delivery h where h.namespace = $1 and h.agent is not null
 )
-order by t.ended_at
-limit ${parameters.add(limit)}`
+order by t.ended_at, t.id
+limit ${parameters.add(limit + 1)}`
     return {
       // Only looked at: a command that takes from them names them.
       queries: [query(scope, tables.instance, 'none', rest, parameters)],
       searched: ['instance', 'item', 'lock', 'waiter', 'delivery'],
-      read: ([rows]) => decodeAll<Instance>(tables.instance, rows),
+      read: ([rows]) =>
+        pageOf(decodeAll<Instance>(tables.instance, rows), limit, instanceCursorBy('endedAt')),
     }
   },
 

@@ -1,7 +1,7 @@
 /** Instances: incarnations of processes. */
 import type { Held } from '../../../domain/crash.ts'
 import { type Instance, processesOf } from '../../../domain/instance.ts'
-import { instanceCursor, instanceCursorOf } from '../../instance-cursor.ts'
+import { instanceCursor, instanceCursorBy } from '../../instance-cursor.ts'
 import { pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
 import { inList, peersOf, readable, type Source, select } from '../rows.ts'
@@ -84,7 +84,7 @@ group by instance`,
   machineInstances(source, { machine, pid, otherBoots, after, limit }) {
     const others = otherBoots ? 'or boot_id <> ?2' : ''
     const one = pid === null ? '' : `and pid = ${pid}`
-    const [startedAt, id] = after === null ? [Number.MIN_SAFE_INTEGER, ''] : instanceCursor(after)
+    const [startedAt, id] = instanceCursor(after)
     const found = instances(
       source,
       `where namespace = ?1 and ended_at is null and (boot_id = ?2 and host_name = ?3 and pid_namespace = ?4 ${others}) ${one}
@@ -97,15 +97,22 @@ limit ${limit + 1}`,
       BigInt(startedAt),
       id,
     )
-    return pageOf(found, limit, instanceCursorOf)
+    return pageOf(found, limit, instanceCursorBy('startedAt'))
   },
 
-  silentInstances: (source, { silentMs, limit }) =>
-    instances(
+  silentInstances(source, { silentMs, after, limit }) {
+    const [seenAt, id] = instanceCursor(after)
+    const found = instances(
       source,
-      `where namespace = ? and ended_at is null and seen_at is not null and seen_at < ?\norder by seen_at\nlimit ${limit}`,
+      `where namespace = ? and ended_at is null and seen_at is not null and seen_at < ? and (seen_at, id) > (?, ?)
+order by seen_at, id
+limit ${limit + 1}`,
       BigInt(source.now - silentMs),
-    ),
+      BigInt(seenAt),
+      id,
+    )
+    return pageOf(found, limit, instanceCursorBy('seenAt'))
+  },
 
   heldByInstances: (source, { instances: ids }) =>
     source.connection
@@ -117,10 +124,11 @@ limit ${limit + 1}`,
       .all(selectAwakeTimes, source.namespace, inList(ids))
       .map(([instance, awakeAt]) => ({ instance: String(instance), awakeAt: Number(awakeAt) })),
 
-  endedHolders: (source, { limit }) =>
-    instances(
+  endedHolders(source, { after, limit }) {
+    const [endedAt, id] = instanceCursor(after)
+    const found = instances(
       source,
-      `where namespace = ?1 and ended_at is not null and id in (
+      `where namespace = ?1 and ended_at is not null and (ended_at, id) > (?2, ?3) and id in (
   select instance from item where namespace = ?1 and phase = 'held' ${readable}
   union all
   select instance from lock where namespace = ?1 ${readableLock}
@@ -129,9 +137,13 @@ limit ${limit + 1}`,
   union all
   select instance from delivery where namespace = ?1 and agent is not null
 )
-order by ended_at
-limit ${limit}`,
-    ),
+order by ended_at, id
+limit ${limit + 1}`,
+      BigInt(endedAt),
+      id,
+    )
+    return pageOf(found, limit, instanceCursorBy('endedAt'))
+  },
 
   claimant(source, { agent, instance }) {
     if (instance === null) return { instance: registered(source, agent)?.id ?? null, hasEnded: false }
