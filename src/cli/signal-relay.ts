@@ -3,11 +3,13 @@
  * handlers are installed for the whole time, because a signal in a gap would end `run` and orphan its command.
  */
 import { constants } from 'node:os'
+import { isStopHeeded, type StopSignal } from '../domain/stop-request.ts'
+import { systemEnvironment } from '../host/system.ts'
 import type { Ending } from './child.ts'
 import { Interrupted } from './interrupt.ts'
 import { Witness } from './witness.ts'
 
-const stopping = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
+const stopping = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const satisfies StopSignal[]
 /**
  * The other signals that can be caught and would end `run` (USR1 would start Node's debugger instead), except those
  * that report a fault in the process itself.
@@ -29,16 +31,14 @@ const others = [
  * renews its lease.
  */
 const pausing = ['SIGTSTP', 'SIGCONT'] as const
-type Stopping = (typeof stopping)[number]
 type Pausing = (typeof pausing)[number]
-type Passed = Stopping | (typeof others)[number]
+type Passed = StopSignal | (typeof others)[number]
 type Heard = Passed | Pausing
 /** STOP instead of TSTP, which has no effect in a process group without a shell that could resume it. */
 type Sent = Passed | 'SIGSTOP' | 'SIGCONT'
 
 export class SignalRelay {
-  /** Someone asked the command to end, so its exit is not a failure, whatever the code. */
-  #wasStopped = false
+  readonly #askedAt = new Map<StopSignal, number>()
   readonly #passed = new Set<NodeJS.Signals>()
   readonly #interrupted = new AbortController()
   readonly #sharesTerminal: boolean
@@ -61,9 +61,10 @@ export class SignalRelay {
     return this.#interrupted.signal
   }
 
-  /** Whether the command ended because it was asked to, successfully or not. */
+  /** Whether the command, which has just ended, did so because it was asked to, successfully or not. */
   hasStopped({ signal }: Ending): boolean {
-    return this.#wasStopped || (signal !== null && this.#passed.has(signal))
+    const wasPassed = signal !== null && this.#passed.has(signal)
+    return wasPassed || isStopHeeded(this.#askedAt, systemEnvironment.monotonic())
   }
 
   /** Call before the command starts: the witness must be there for keys typed as soon as the command runs. */
@@ -82,7 +83,7 @@ export class SignalRelay {
 
   #hear(signal: Passed): void {
     const stops = isStopping(signal)
-    if (stops) this.#wasStopped = true
+    if (stops) this.#askedAt.set(signal, systemEnvironment.monotonic())
     if (this.#send !== null) void this.#pass(signal)
     else if (stops) this.#interrupted.abort(new Interrupted(signal))
   }
@@ -104,6 +105,6 @@ export class SignalRelay {
   }
 }
 
-function isStopping(signal: Passed): signal is Stopping {
+function isStopping(signal: Passed): signal is StopSignal {
   return (stopping as readonly string[]).includes(signal)
 }

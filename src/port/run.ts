@@ -10,6 +10,8 @@ export interface RunSelectors {
   orphanedProgress: [{ limit: number }, readonly Progress[]]
   /** `isTrimmed`: runs whose item outcomes are no longer kept; otherwise, runs whose outcomes are. */
   progressEndedBefore: [{ before: number; isTrimmed: boolean; limit: number }, readonly Progress[]]
+  /** A trimmed run that still has outcomes, if there is one among this many that ended last. */
+  progressHalfTrimmed: [{ newest: number }, readonly Progress[]]
   outcomesById: [{ ids: readonly string[] }, readonly Outcome[]]
   outcomesOf: [{ run: string; outcome: string | null; after: string | null; limit: number }, Page<Outcome>]
 }

@@ -210,7 +210,7 @@ forEachEngine((engine) => {
     })
 
     expect(worked).toEqual(['a', 'b'])
-    expect(report).toMatchObject({ outcome: 'completed', progress: { done: 2, total: 2 } })
+    expect(report).toMatchObject({ outcome: 'completed', progress: { done: 2, failed: 0, total: 2 } })
   })
 
   test('a handler that heeds no signal holds up a close for thirty seconds and no longer', async () => {
@@ -264,7 +264,7 @@ forEachEngine((engine) => {
       const resumed = await hf.locks.runBatch('c1', ['a', 'b'], () => expect.fail('it worked'), options)
       await hf.locks.runBatch('c1', ['a', 'b'], () => expect.fail('it worked'), options)
 
-      expect(resumed).toMatchObject({ outcome: 'completed', progress: { done: 2, total: 2 } })
+      expect(resumed).toMatchObject({ outcome: 'completed', progress: { done: 2, failed: 0, total: 2 } })
       expect(closed).toEqual([2])
     })
 
@@ -339,8 +339,8 @@ forEachEngine((engine) => {
       const old = await hf.locks.runBatch('old', ['a', 'b', 'c'], fail, { ...quick, onComplete: fail })
 
       expect([counted, old]).toMatchObject([
-        { outcome: 'completed', progress: { done: 2 } },
-        { outcome: 'completed', progress: { done: 2, outcomesRemovedAt: expect.any(Number) } },
+        { outcome: 'completed', progress: { done: 2, failed: 0 } },
+        { outcome: 'completed', progress: { done: 2, failed: 0, outcomesRemovedAt: expect.any(Number) } },
       ])
     })
   })

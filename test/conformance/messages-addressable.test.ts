@@ -108,6 +108,40 @@ forEachEngine((engine) => {
     })
   })
 
+  test('an escalation tells who is registered or running, too [S5c-42]', async () => {
+    const { as, first, env } = await openCommands(engine)
+    await (await as('passing')).messages.inbox()
+    for (const name of ['bob', 'carol']) await first.messages.register(name)
+    const { message } = await first.messages.sendWithAck('bob', { ...note, delaysMs: [1_000] })
+
+    for (let round = 0; round < 3; round++) {
+      await env.advance(1_001)
+      await first.messages.processRetries()
+    }
+
+    const { deliveries = [] } = (await first.messages.get(message.id)) ?? {}
+    const told = new Set(deliveries.map(({ recipient }) => recipient))
+    expect(told.has('carol')).toBe(true)
+    expect(told.has('passing')).toBe(false)
+  })
+
+  test('commands that act under a new name at the same moment all succeed [S5c-42]', async () => {
+    const { as, first, store } = await openCommands(engine)
+    await first.queue('jobs').addMany(Array.from({ length: 4 }, (_, payload) => ({ payload })))
+    const commands = await Promise.all(Array.from({ length: 8 }, () => as('ada')))
+
+    const answers = await Promise.all(
+      commands.map((ada, number) =>
+        number % 2 === 0 ? ada.queue('jobs').next() : ada.locks.acquireLock(`lock-${number}`),
+      ),
+    )
+
+    expect(answers.map(({ outcome }) => outcome)).toEqual(
+      answers.map((_, number) => (number % 2 === 0 ? 'claimed' : 'acquired')),
+    )
+    expect((await store.countRows()).addressable).toBe(1)
+  })
+
   test('an unknown name is met with the nearest that can be written to [S5c-42]', async () => {
     const { as, first } = await openCommands(engine)
     await (await as('alexandra')).messages.inbox()

@@ -157,6 +157,25 @@ forEachEngine((engine) => {
     expect(message).toMatchObject({ state: 'sent', deliveries: [{ attempts: 1 }] })
   })
 
+  test('what is finished in a namespace that nobody serves is kept for its own processes [S5c-38]', async () => {
+    const { hf, store, env } = await engine.open({
+      namespace: 'own',
+      recovery: byTimer,
+      retention: { itemsMs: 30 * 60_000 },
+    })
+    const other = await store.open({ namespace: 'other', background: false, recovery: false })
+    for (const each of [hf, other]) {
+      const { item } = await each.queue('jobs').add('work')
+      await each.queue('jobs').cancel(item.id)
+    }
+
+    env.suspend(31 * 60_000)
+    await env.advance(4 * 60_000)
+
+    expect(await hf.queue('jobs').stats()).toMatchObject({ total: 0 })
+    expect(await other.queue('jobs').stats()).toMatchObject({ total: 1 })
+  })
+
   describe('of several processes on a machine', () => {
     test.each(['dies', 'is frozen'])(
       'the oldest heals for all, and the next one when it %s [S5c-38]',

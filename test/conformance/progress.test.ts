@@ -3,7 +3,7 @@ import type { Holdfast, OpenOptions } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { refusal, refusalCode } from '../support/outcomes.ts'
-import { dayMs, hourMs, retainFor } from '../support/retention.ts'
+import { beginToRetain, dayMs, hourMs, retain, retainFor } from '../support/retention.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
@@ -221,6 +221,30 @@ forEachEngine((engine) => {
 
     expect(reopened).toMatchObject({ code: 'ILLEGAL_MOVE', next: expect.stringContaining('another name') })
     expect(await hf.runs.remaining('c1', ['a', 'b'])).toEqual([])
+  })
+
+  test('a run whose items are removed bit by bit is done again at no time [S5c-40]', async () => {
+    const keys = Array.from({ length: 450 }, (_, number) => `k${number}`)
+    const { hf, env, store } = await begun(engine, { total: keys.length }, { background: false })
+    for (const some of [keys.slice(0, 225), keys.slice(225)])
+      await hf.runs.record('c1', { outcomes: some.map((key) => ({ key, outcome: 'done' })) })
+    await hf.locks.releaseLock('global')
+    await env.advance(7 * dayMs - 2 * hourMs)
+    await retainFor(2, { hf, env })
+    await env.advance(hourMs)
+
+    await beginToRetain(hf)
+    const left = (await store.countRows()).outcome ?? 0
+    const runner = await store.open({ agent: 'ada', recovery: false })
+    const again = await runner.locks.runBatch('c1', keys, () => expect.fail('it worked'), { gapMs: 0 })
+    const reopened = await refusalCode(() => hf.runs.reopen('c1'))
+    await retain(hf)
+
+    expect(left).toBeGreaterThan(0)
+    expect(left).toBeLessThan(keys.length)
+    expect(again).toMatchObject({ outcome: 'completed', progress: { done: keys.length, failed: 0 } })
+    expect(reopened).toBe('ILLEGAL_MOVE')
+    expect(await store.countRows()).toMatchObject({ outcome: 0, progress: 1 })
   })
 
   test('whether to stop is yes when nobody can tell [L12] [P5]', async () => {

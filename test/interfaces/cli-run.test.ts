@@ -631,19 +631,22 @@ describe('a signal', () => {
     expect(await stateOf(shared, 'heeded', 'k')).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
   })
 
-  test("that ends the command is nobody's failure, whichever it was [S5c-31]", async () => {
-    await shared.run('queue', 'add', 'alarmed', '1', '--key', 'k')
-    const run = start(shared, '--queue', 'alarmed', '--', 'sh', '-c', 'echo "pid $$"; exec sleep 60')
+  test.each([
+    ['SIGALRM', 142],
+    ['SIGSTKFLT', 144],
+  ] as const)("that ends the command is nobody's failure: %s [S5c-31]", async (signal, code) => {
+    await shared.run('queue', 'add', signal, '1', '--key', 'k')
+    const run = start(shared, '--queue', signal, '--', 'sh', '-c', 'echo "pid $$"; exec sleep 60')
     await run.prints('pid')
 
-    run.process.kill('SIGALRM')
+    run.process.kill(signal)
 
-    expect(await run.ended).toBe(142)
-    expect(await stateOf(shared, 'alarmed', 'k')).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
+    expect(await run.ended).toBe(code)
+    expect(await stateOf(shared, signal, 'k')).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
   })
 
   test('that the command outlives changes nothing [S5c-31]', async () => {
-    const caught = ['USR1', 'USR2', 'ALRM', 'VTALRM', 'PROF', 'IO', 'PWR', 'XCPU'] as const
+    const caught = ['USR1', 'USR2', 'ALRM', 'VTALRM', 'PROF', 'IO', 'PWR', 'XCPU', 'WINCH'] as const
     const traps = caught.map((name) => `trap 'echo heard ${name}' ${name};`).join(' ')
     const run = start(shared, '--lock', 'outlived', '--', ...sleeper(traps))
     await run.prints('pid')
@@ -655,6 +658,18 @@ describe('a signal', () => {
     run.process.kill('SIGINT')
 
     expect(await run.ended).toBe(130)
+  })
+
+  test('that the command outlives does not excuse what it does later [S5c-31]', async () => {
+    await shared.run('queue', 'add', 'outlived', '1', '--key', 'k', '--max-attempts', '1')
+    const script = "trap 'ended=1' USR1; echo pid; until [ $ended ]; do sleep 0.05; done; exit 7"
+    const run = start(shared, '--queue', 'outlived', '--', 'sh', '-c', `ended=; ${script}`)
+    await run.prints('pid')
+
+    run.process.kill('SIGUSR1')
+
+    expect(await run.ended).toBe(7)
+    expect(await stateOf(shared, 'outlived', 'k')).toMatchObject({ state: 'failed', failures: 1 })
   })
 
   test('that stops it stops its command too, until both go on', async () => {

@@ -12,17 +12,23 @@ export interface Kept {
 
 /** One round, as an open process runs it every minute. */
 export async function retain(hf: Holdfast, kept: Kept = {}): Promise<void> {
-  const { itemsMs = 7 * dayMs, eventsMs = 90 * dayMs } = kept
-  const agesMs = [itemsMs, Math.max(itemsMs, eventsMs), eventsMs, dayMs, 7 * dayMs]
-  const [items = null, runs = null, events = null, answers = null, instances = null] = await hf.execute(
-    'retention.settle',
-    {
-      agesMs,
-    },
-  )
+  const { items, runs, events, answers, instances } = await horizons(hf, kept)
   await repeat(() => hf.execute('retention.run', { items, runs, answers, instances }))
   await repeat(() => hf.execute('messages.retain', { past: items }))
   if (events !== null) await repeat(() => hf.execute('events.seal', { past: events }))
+}
+
+/** The first transaction of a round, as when its process is killed after it. */
+export async function beginToRetain(hf: Holdfast, kept: Kept = {}): Promise<void> {
+  const { items, runs, answers, instances } = await horizons(hf, kept)
+  await hf.execute('retention.run', { items, runs, answers, instances })
+}
+
+async function horizons(hf: Holdfast, { itemsMs = 7 * dayMs, eventsMs = 90 * dayMs }: Kept) {
+  const agesMs = [itemsMs, Math.max(itemsMs, eventsMs), eventsMs, dayMs, 7 * dayMs]
+  const settled = await hf.execute('retention.settle', { agesMs })
+  const [items = null, runs = null, events = null, answers = null, instances = null] = settled
+  return { items, runs, events, answers, instances }
 }
 
 /** As the hours pass with a round in each of them: after two, the date of the first is believed. */

@@ -75,7 +75,8 @@ HOLDFAST_AGENT in its environment, for an item also HOLDFAST_QUEUE, HOLDFAST_KEY
 The URL has the password of the store, unless --no-store-password is given; then a command that uses the store needs
 one of its own (PGPASSWORD, ~/.pgpass).
 Signals are passed on: HUP INT QUIT TERM USR1 USR2 ALRM VTALRM PROF IO PWR STKFLT XCPU WINCH TSTP CONT.
-A command that was stopped by one gives back what it holds, whatever its exit code.
+A command that was stopped by one gives back what it holds, whatever its exit code. One that goes on for more than a
+minute after INT or QUIT was not stopped by it.
 When the lease is lost, the command and its whole process group are stopped.
 A command that finishes its own work (task complete, queue fail, lock release) goes on to its end.
 Exits with the code of the command; with 5 when the lease was lost, with 4, 6 or 9 when nothing was claimed.

@@ -11,6 +11,8 @@ import { beforeOf, isPast, type Past, past } from './horizon.ts'
 const maxPerPiece = 200
 /** Enough to see what happened lately. The totals keep counting all of them. */
 const recoveriesKept = 1000
+/** Runs are trimmed in the order they ended, so one that is half trimmed is among the last. */
+const trimmedLast = 100
 
 export const run = operation({
   name: 'retention.run',
@@ -44,6 +46,7 @@ export const run = operation({
     whole:
       items &&
       ({ select: 'progressEndedBefore', before: beforeOf(items), isTrimmed: false, limit: 1 } as const),
+    halfTrimmed: items && ({ select: 'progressHalfTrimmed', newest: trimmedLast } as const),
     trimmed:
       runs &&
       ({
@@ -84,7 +87,9 @@ export const run = operation({
       instances: 0,
       recoveries: recoveries.length,
     }
-    const [run] = pastOf(ended.whole, input.items, context)
+    const [halfTrimmed] = pastOf(ended.halfTrimmed, input.items, context)
+    const [whole] = pastOf(ended.whole, input.items, context)
+    const run = halfTrimmed ?? whole
     if (!run && recoveries.length === 0 && instances.length === 0)
       return { changes, result: { ...counts, more } }
     const needs = {
@@ -105,7 +110,7 @@ export const run = operation({
           ...changes,
           ...removed.map((before) => removedInstance(before, agent)),
           ...foldRecoveries(recoveries, totals),
-          ...(run && page ? trimmedRun(run, page.rows, page.next === null, context) : []),
+          ...(run && page ? trimmedRun(run, page.rows, context) : []),
         ],
         result: {
           ...counts,

@@ -267,15 +267,14 @@ function removedRun(
   return [...removedOutcomes(outcomes, context), ...(isWhole ? [removed] : [])]
 }
 
-/** Retention of a completed run: its items are removed, and once all are gone the run itself is trimmed. */
-export function trimmedRun(
-  run: Progress,
-  outcomes: readonly Outcome[],
-  isWhole: boolean,
-  context: Context,
-): Change[] {
+/**
+ * Retention of a completed run, which is trimmed together with the first of its items. If the items went first, those
+ * already gone would look as if they had never been done.
+ */
+export function trimmedRun(run: Progress, outcomes: readonly Outcome[], context: Context): Change[] {
+  const isTrimmed = run.outcomesRemovedAt !== null
   const trimmed = progressChange(run, trimProgress(run, context), 'progress.trimmed', context)
-  return [...removedOutcomes(outcomes, context), ...(isWhole ? [trimmed] : [])]
+  return [...(isTrimmed ? [] : [trimmed]), ...removedOutcomes(outcomes, context)]
 }
 
 function removedOutcomes(outcomes: readonly Outcome[], { agent }: Context): Change[] {

@@ -52,6 +52,27 @@ limit ${parameters.add(limit)}`
     }
   },
 
+  progressHalfTrimmed({ newest }, scope) {
+    const parameters = new Parameters(scope)
+    const rest = `and t.run in (
+  select n.run
+  from holdfast.progress n
+  where n.namespace = $1 and n.outcomes_removed_at is not null
+  order by n.ended_at desc
+  limit ${parameters.add(newest)}
+) and exists (
+  select 1
+  from holdfast.outcome o
+  where o.namespace = t.namespace and o.run = t.run
+)
+limit 1`
+    return {
+      queries: [query(scope, tables.progress, 'skip', rest, parameters)],
+      searched: ['progress', 'outcome'],
+      read: ([rows]) => decodeAll<Progress>(tables.progress, rows),
+    }
+  },
+
   outcomesById({ ids }, scope) {
     const parameters = new Parameters(scope)
     const rest = `and t.id = any(${parameters.add(ids)})\norder by t.id`

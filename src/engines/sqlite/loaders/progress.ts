@@ -64,6 +64,24 @@ limit ${limit}`,
       BigInt(before),
     ),
 
+  progressHalfTrimmed: (source, { newest }) =>
+    runs(
+      source,
+      `${selectProgress}
+where namespace = ?1 and run in (
+  select run
+  from progress
+  where namespace = ?1 and outcomes_removed_at is not null
+  order by ended_at desc
+  limit ${newest}
+) and exists (
+  select 1
+  from outcome
+  where outcome.namespace = progress.namespace and outcome.run = progress.run
+)
+limit 1`,
+    ),
+
   outcomesById: (source, { ids }) =>
     ids.length === 0
       ? []
