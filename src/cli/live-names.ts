@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { isName } from '../domain/name.ts'
 import { taskQueue } from '../domain/task.ts'
 import { pause } from '../environment.ts'
-import { type Holdfast, open } from '../handle/holdfast.ts'
+import { type Holdfast, openReading } from '../handle/holdfast.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { storeFile } from './home.ts'
 import type { Io } from './io.ts'
@@ -28,6 +28,8 @@ export type LiveKind =
 /** A shell that waits longer feels broken, and an unreachable server takes longer than that to fail. */
 const patienceMs = 1500
 const limit = 500
+/** A store may have come with a repository: names of what is in it are not worth the memory of a large value. */
+const maxReadBytes = 8 * 1024 * 1024
 
 /** `queue`: the queue whose items are listed. */
 export async function loadNames(
@@ -51,7 +53,7 @@ export async function loadNames(
 }
 
 async function readNames(kind: LiveKind, queue: string | null, settings: Settings): Promise<Candidate[]> {
-  const hf = await open(settings.store.value, {
+  const hf = await openReading(maxReadBytes, settings.store.value, {
     agent: settings.agent.value,
     namespace: settings.namespace.value,
     busyTimeoutMs: patienceMs,

@@ -58,7 +58,19 @@ import { drainDefaultMs, type Handler, lastAnswersMs, Worker, type WorkOptions }
  * thread, close the store before the thread is terminated: the SQLite driver aborts the whole process if a thread is
  * terminated in the middle of a call.
  */
-export async function open(store: string, options: OpenOptions = {}): Promise<Holdfast> {
+export function open(store: string, options: OpenOptions = {}): Promise<Holdfast> {
+  return openReading(undefined, store, options)
+}
+
+/**
+ * The same for a store file that may be a stranger's: reads about `maxReadBytes` of it at most. Lists end early, and a
+ * value that is longer fails its call.
+ */
+export async function openReading(
+  maxReadBytes: number | undefined,
+  store: string,
+  options: OpenOptions,
+): Promise<Holdfast> {
   assertUrl(store)
   const url = absoluteUrl(store)
   const settings = parseOptions(options, isPostgresUrl(url) ? 'postgres' : 'sqlite')
@@ -88,6 +100,7 @@ export async function open(store: string, options: OpenOptions = {}): Promise<Ho
     }),
     manualGraceMs: settings.manualGraceMs,
     hasCaretaker: settings.background,
+    maxReadBytes,
     onCascadeFailed: (error) =>
       logger.warn({ trigger: 'completion', queue: null, error: String(error) }, 'recovery.failed'),
     log,

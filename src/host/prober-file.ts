@@ -6,10 +6,11 @@
  */
 import { createHash } from 'node:crypto'
 import { closeSync, constants, openSync, readSync, rmSync, writeSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import type { ProberRecord } from '../domain/prober.ts'
 import type { ProberSeat } from '../environment.ts'
+import { isPrivateFolder } from './access.ts'
 import { ProberSocket } from './prober-socket.ts'
 import { WatchedProcess } from './process.ts'
 import { makeFolder } from './runtime-folder.ts'
@@ -83,7 +84,8 @@ export class ProberFile implements ProberSeat {
 
   #withFile<Result>(flags: number, use: (file: number) => Result): Result | null {
     try {
-      this.#path ??= this.#findPath()
+      // A folder in /tmp may have been removed as unused, and made again by another user.
+      if (this.#path === null || !isPrivateFolder(dirname(this.#path))) this.#path = this.#findPath()
       if (this.#path === null) return null
       const { O_NOFOLLOW, O_NONBLOCK } = constants
       const file = openSync(this.#path, flags | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0), 0o600)

@@ -40,6 +40,8 @@ export interface EngineOptions {
   readonly manualGraceMs?: number | undefined
   /** Someone other than the engine calls `checkpoint`; otherwise the engine does so itself, between transactions. */
   readonly hasCaretaker: boolean
+  /** How much may be read from a store file that may be a stranger's; lists end early. Undefined: whatever is asked. */
+  readonly maxReadBytes?: number | undefined
   /** The store's file as another thread of this process found it; any other file is refused. */
   readonly file?: string | undefined
   /** What waited for a completed item could not be freed; recovery will do it. */

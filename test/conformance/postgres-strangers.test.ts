@@ -332,13 +332,14 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     expect(await locks()).toEqual([])
   })
 
+  /** In so many words, because another test may have made a function of that name that this role would prefer. */
+  const lockOfMaking = (schema: string) =>
+    `select pg_advisory_lock(pg_catalog.hashtextextended('holdfast schema ${schema}', 0::bigint))`
+
   test('who holds the lock under which stores are made keeps nobody from one that is made [S5d-10]', async () => {
     const schema = shared.newSchema()
     await (await shared.open(shared.url('app', schema))).close()
-    await shared.session(
-      'mallory',
-      `select pg_advisory_lock(hashtextextended('holdfast schema ${schema}', 0))`,
-    )
+    await shared.session('mallory', lockOfMaking(schema))
 
     const hf = await shared.open(shared.url('app', schema), { busyTimeoutMs: 200 })
     const { findings, healthy } = await hf.fleet.doctor()
@@ -351,6 +352,23 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
         what: expect.stringContaining(`of ${shared.role('mallory')}, which does not use this store`),
       }),
     ])
+  })
+
+  test('who holds that lock can keep a store from being made, and the error says so [S5d-10]', async () => {
+    const schema = shared.newSchema()
+    const mallory = await shared.session('mallory', lockOfMaking(schema))
+
+    const refused = await refusal(() => shared.open(shared.url('app', schema), { busyTimeoutMs: 200 }))
+    const { rows } = await mallory.query(`select 1 from pg_namespace where nspname = '${schema}'`)
+    await mallory.query('select pg_advisory_unlock_all()')
+
+    expect(refused).toMatchObject({
+      code: 'BUSY',
+      what: expect.stringContaining('advisory lock'),
+      next: expect.stringContaining('revoke connect'),
+    })
+    expect(rows).toEqual([])
+    await work(await shared.open(shared.url('app', schema)))
   })
 
   test('triggers, tables, keys and functions of its own role are none of a stranger [S5d-9]', async () => {

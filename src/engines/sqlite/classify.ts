@@ -11,6 +11,7 @@ const primary = {
   full: 13,
   cantOpen: 14,
   protocol: 15,
+  tooLong: 18,
   constraint: 19,
   notADatabase: 26,
 }
@@ -33,6 +34,11 @@ function primaryCode(error: unknown): number | null {
 export function isBusy(error: unknown): boolean {
   const code = primaryCode(error)
   return code === primary.busy || code === primary.locked || code === primary.protocol
+}
+
+/** A value is longer than the connection allows. */
+export function isTooLong(error: unknown): boolean {
+  return primaryCode(error) === primary.tooLong
 }
 
 /** An error from SQLite itself whose code the driver left out. */
@@ -123,6 +129,13 @@ export function classify(error: unknown, location: string): unknown {
       return new HoldfastError('STORE_UNFIT', {
         what: `${location} is not a healthy SQLite file`,
         next: 'restore a backup; the file was left as it is',
+        facts,
+        cause,
+      })
+    case primary.tooLong:
+      return new HoldfastError('STORE_UNFIT', {
+        what: `${location} contains a value that is longer than any that Holdfast writes`,
+        next: 'do not use this file unless you know who changed it; restore a backup; nothing was changed',
         facts,
         cause,
       })

@@ -16,7 +16,10 @@ const maxLogPages = 8192
 const maxRowsTried = 1000n
 
 /** Large enough for an answer that repeats a thousand payloads. */
-const maxLength = 400_000_000
+const longest = 400_000_000
+
+/** Longer than the schema and every mark of a store, which are read before anything is known about the file. */
+const maxPeekLength = 1_000_000
 
 /** A process that works, heals and lists things uses about a hundred. */
 const maxStatements = 1000
@@ -25,9 +28,17 @@ export class Connection {
   // Keep the database object referenced as long as its statements: collecting it invalidates them.
   readonly #database: Database
   readonly #statements = new Map<string, Statement>()
+  /** The longest value that is read or written, in bytes. */
+  readonly maxLength: number
+  /** How much more may be read in lists. */
+  #bytesLeft: number
 
-  constructor(path: string, options: { readOnly?: boolean } = {}) {
-    this.#database = driver().open(path, { ...options, maxLength })
+  /** `maxReadBytes`: lists end early, so that all of them together are hardly longer, and no value is. */
+  constructor(path: string, options: { readOnly?: boolean; maxReadBytes?: number | undefined } = {}) {
+    const { maxReadBytes = Number.POSITIVE_INFINITY, ...opening } = options
+    this.maxLength = Math.min(longest, maxReadBytes)
+    this.#bytesLeft = maxReadBytes
+    this.#database = driver().open(path, { ...opening, maxLength: this.maxLength })
     // The engine does the waiting, without blocking the event loop. SQLite itself never waits.
     this.#database.exec('pragma busy_timeout = 0')
   }
@@ -60,7 +71,12 @@ export class Connection {
       found.push(String(text))
       return null
     })
-    this.#database.exec(`select holdfast_peek(text) from (${select})`)
+    this.#database.limits.length = Math.min(this.maxLength, maxPeekLength)
+    try {
+      this.#database.exec(`select holdfast_peek(text) from (${select})`)
+    } finally {
+      this.#database.limits.length = this.maxLength
+    }
     return found
   }
 
@@ -83,10 +99,22 @@ export class Connection {
 
   all(sql: string, ...values: Value[]): readonly (readonly unknown[])[] {
     try {
-      return this.#statement(sql).all(...values) as (readonly unknown[])[]
+      const statement = this.#statement(sql)
+      if (this.#bytesLeft < Number.POSITIVE_INFINITY) return this.#firstRows(statement, values)
+      return statement.all(...values) as (readonly unknown[])[]
     } catch (error) {
       throw isUncoded(error) ? this.#findCode(error, sql, values) : error
     }
+  }
+
+  #firstRows(statement: Statement, values: readonly Value[]): (readonly unknown[])[] {
+    const rows: (readonly unknown[])[] = []
+    for (const row of statement.iterate(...values) as Iterable<readonly unknown[]>) {
+      if (this.#bytesLeft <= 0) break
+      for (const value of row) this.#bytesLeft -= typeof value === 'string' ? Buffer.byteLength(value) : 8
+      rows.push(row)
+    }
+    return rows
   }
 
   /**

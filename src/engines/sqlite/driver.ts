@@ -12,6 +12,7 @@ export interface Statement {
   run(...values: Value[]): { changes: number | bigint; lastInsertRowid: number | bigint }
   get(...values: Value[]): unknown
   all(...values: Value[]): unknown[]
+  iterate(...values: Value[]): Iterable<unknown>
   setReturnArrays(on: boolean): void
   setReadBigInts(on: boolean): void
 }
@@ -22,8 +23,7 @@ export interface Database {
   function(name: string, options: { directOnly: boolean }, call: (value: unknown) => null): void
   close(): void
   readonly isTransaction: boolean
-  /** Node's own driver has had limits since 24.15. */
-  readonly limits?: { length: number; sqlLength: number }
+  readonly limits: { length: number; sqlLength: number }
 }
 
 interface Driver {
@@ -64,7 +64,8 @@ function choose(): Driver {
   for (const name of isOwnFit() ? ['node:sqlite', '@photostructure/sqlite'] : ['@photostructure/sqlite']) {
     const { DatabaseSync } = require(name) as SqliteModule
     const version = versionOf(DatabaseSync)
-    if (isFitVersion(version)) {
+    // Node's own driver has had limits since 24.15. Without them, one value of a stranger's file could fill the memory.
+    if (isFitVersion(version) && 'limits' in DatabaseSync.prototype) {
       return {
         name,
         sqliteVersion: version,
@@ -90,10 +91,8 @@ const maxSqlLength = 1_000_000
  */
 function guarded(database: Database, maxLength: number): Database {
   database.exec('pragma trusted_schema = off; pragma cell_size_check = on')
-  if (database.limits) {
-    database.limits.length = maxLength
-    database.limits.sqlLength = maxSqlLength
-  }
+  database.limits.length = maxLength
+  database.limits.sqlLength = maxSqlLength
   return database
 }
 

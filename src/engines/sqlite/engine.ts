@@ -89,7 +89,7 @@ async function openWritable(at: StoreLocation, options: EngineOptions): Promise<
   const { location, turn, file } = at
   let connection: Connection | undefined
   try {
-    const opened = await turn.take(() => new Connection(location))
+    const opened = await turn.take(() => new Connection(location, { maxReadBytes: options.maxReadBytes }))
     connection = opened
     // Checked before changing any setting, so that another program's file is left untouched.
     await turn.take(() => isCurrent(opened, location))
@@ -111,7 +111,7 @@ async function openWritable(at: StoreLocation, options: EngineOptions): Promise<
 function openReading(at: StoreLocation, options: EngineOptions): SqliteEngine | null {
   const { location, file } = at
   try {
-    const readable = openReadable(location, options.environment)
+    const readable = openReadable(location, options)
     if (readable === null) return null
     const engine = new SqliteEngine(at, { ...readable, readable }, options)
     file?.assertThere(options.environment.monotonic())
@@ -350,7 +350,7 @@ export class SqliteEngine implements Engine {
   }
 
   #openAnew(): void {
-    const store = openReadable(this.#location, this.#environment)
+    const store = openReadable(this.#location, this.#options)
     if (store === null) throw lostError(this.#location, gone)
     this.#connection.close()
     this.#readable = store

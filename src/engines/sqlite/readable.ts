@@ -4,8 +4,8 @@
  */
 import { accessSync, constants, existsSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
-import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
+import type { EngineOptions } from '../../port/engine.ts'
 import { isUnwritable } from './classify.ts'
 import { knownOffset } from './clock.ts'
 import { Connection } from './connection.ts'
@@ -36,10 +36,15 @@ export function isReadOnly(location: string): boolean {
   }
 }
 
+type ReadingOptions = Pick<EngineOptions, 'environment' | 'maxReadBytes'>
+
 /** Null if there is nothing to read. */
-export function openReadable(location: string, environment: Environment): ReadableStore | null {
+export function openReadable(
+  location: string,
+  { environment, maxReadBytes }: ReadingOptions,
+): ReadableStore | null {
   if (!existsSync(location)) return null
-  const { connection, isCurrent: isFileCurrent } = openUnwritten(location)
+  const { connection, isCurrent: isFileCurrent } = openUnwritten(location, maxReadBytes)
   try {
     connection.exec('begin')
     if (!isCurrent(connection, location)) throw tooOld(location)
@@ -60,16 +65,22 @@ export function openReadable(location: string, environment: Environment): Readab
  * gone, nobody has it open, and the file alone is the whole store. SQLite would have to create them to read, which it
  * may not, so it is told that the file is immutable; it would then not notice a change.
  */
-function openUnwritten(location: string): Pick<ReadableStore, 'connection' | 'isCurrent'> {
+function openUnwritten(
+  location: string,
+  maxReadBytes: number | undefined,
+): Pick<ReadableStore, 'connection' | 'isCurrent'> {
   const stamp = stampOf(location)
-  const shared = new Connection(location, { readOnly: true })
+  const shared = new Connection(location, { readOnly: true, maxReadBytes })
   try {
     shared.exec('select count(*) from sqlite_schema')
     return { connection: shared, isCurrent: () => true }
   } catch (error) {
     shared.close()
     if (!isUnwritable(error) || hasLog(location)) throw error
-    const connection = new Connection(`${pathToFileURL(location).href}?immutable=1`, { readOnly: true })
+    const connection = new Connection(`${pathToFileURL(location).href}?immutable=1`, {
+      readOnly: true,
+      maxReadBytes,
+    })
     return { connection, isCurrent: () => stampOf(location) === stamp }
   }
 }

@@ -4,6 +4,7 @@ import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
 import type { OfInstances } from '../../port/instance.ts'
 import { QueryTexts } from '../query-texts.ts'
+import { isTooLong } from './classify.ts'
 import type { Connection } from './connection.ts'
 import type { Value } from './driver.ts'
 import type { RowCache } from './row-cache.ts'
@@ -92,9 +93,10 @@ export function items(source: Source, where: string, ...values: Value[]): Item[]
   try {
     return query(where)
   } catch (error) {
-    if (!isHoldfastError(error)) throw error
-    // One of the rows is damaged. Skip it, and let others take its place.
-    return query(withReadable(where))
+    // One of the rows is damaged or too long. Skip it, and let others take its place.
+    if (isTooLong(error)) return query(withCondition(where, `${shorterThan(source.connection)} ${readable}`))
+    if (isHoldfastError(error)) return query(withCondition(where, readable))
+    throw error
   }
 }
 
@@ -102,10 +104,30 @@ export function items(source: Source, where: string, ...values: Value[]): Item[]
 export const readable =
   'and json_valid(data) and json_valid(waiting_for) and json_valid(ancestors) and json_valid(blockers)'
 
+const longColumns = [
+  'payload',
+  'data',
+  'result',
+  'error',
+  'progress',
+  'progress_at_loss',
+  'waiting_for',
+  'blockers',
+]
+
+/**
+ * Only items whose row can be read. Their lengths are in the heads of the rows, so nothing long is read to learn them.
+ * Inside a JSON array, a text is at most twice as long; half of the rest is for everything else.
+ */
+function shorterThan({ maxLength }: Connection): string {
+  const length = longColumns.map((column) => `coalesce(octet_length(${column}), 0)`).join(' + ')
+  return `and ${length} < ${Math.floor(maxLength / 4)}`
+}
+
 /** Inserts the condition before the `order by` or `limit` clause, which starts on its own line. */
-function withReadable(where: string): string {
+function withCondition(where: string, condition: string): string {
   const end = /\n(?:order by|limit) /.exec(where)?.index ?? where.length
-  return `${where.slice(0, end)} ${readable}${where.slice(end)}`
+  return `${where.slice(0, end)} ${condition}${where.slice(end)}`
 }
 
 export function item(source: Source, where: string, ...values: Value[]): Item | null {
