@@ -22,6 +22,8 @@ export interface Schema {
   readonly asRead: readonly string[]
   /** Whether a new row replaces an existing one, so that the writer need not know about that one. */
   readonly replaces: boolean
+  /** Many commands read its rows and few change them, so readers share a lock and whoever changes one holds it alone. */
+  readonly isMostlyRead: boolean
   readonly code: () => RowCode
 }
 
@@ -30,7 +32,7 @@ function table(
   key: string[],
   guards: string[],
   kindOf: Record<string, Kind>,
-  { replaces = false } = {},
+  { replaces = false, isMostlyRead = false } = {},
 ): Schema {
   const fields = Object.keys(kindOf)
   const asRead = [...key, ...guards]
@@ -44,6 +46,7 @@ function table(
     key,
     asRead,
     replaces,
+    isMostlyRead,
     code: lazily(() =>
       rowCodeOf({
         all,
@@ -52,6 +55,15 @@ function table(
       }),
     ),
   }
+}
+
+function mostlyReadTable(
+  name: string,
+  key: string[],
+  guards: string[],
+  kindOf: Record<string, Kind>,
+): Schema {
+  return table(name, key, guards, kindOf, { isMostlyRead: true })
 }
 
 /** The end of an insert statement, for tables whose new rows replace others. Both engines use the same syntax. */
@@ -173,7 +185,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     at: 'integer',
     version: 'integer',
   }),
-  queue: table('queue', ['name'], ['version'], {
+  queue: mostlyReadTable('queue', ['name'], ['version'], {
     name: 'text',
     workflow: 'text',
     slots: 'integer',
@@ -188,7 +200,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     createdAt: 'integer',
     version: 'integer',
   }),
-  workflow: table('workflow', ['name'], ['version'], {
+  workflow: mostlyReadTable('workflow', ['name'], ['version'], {
     name: 'text',
     definition: 'json',
     version: 'integer',
@@ -310,7 +322,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     version: 'integer',
     ...lease,
   }),
-  recipient: table('recipient', ['name'], ['version'], {
+  recipient: mostlyReadTable('recipient', ['name'], ['version'], {
     name: 'text',
     adapter: 'text',
     address: 'text',

@@ -50,6 +50,10 @@ describe('the source', () => {
     expect(rules.operationsAreNotToldByName(source)).toEqual([])
   })
 
+  test('no statement is told from others by its text [S6-4]', () => {
+    expect(rules.statementsAreNotToldByText(source)).toEqual([])
+  })
+
   test('every source file is reached from an entry point', () => {
     expect(rules.everySourceFileIsReached(source)).toEqual([])
   })
@@ -145,6 +149,9 @@ describe('the rules themselves', () => {
       at('src/engines/a.ts', "const slow = new Set(['a.b', 'c.d'])"),
     ],
     [rules.operationsAreNotToldByName, namedRow, at('src/engines/a.ts', "switch (name) { case 'a.b': }")],
+    [rules.statementsAreNotToldByText, at('src/engines/a.ts', "if (query.text === 'commit') f()")],
+    [rules.statementsAreNotToldByText, at('src/engines/a.ts', "if (query.text.startsWith('begin')) f()")],
+    [rules.statementsAreNotToldByText, at('src/engines/a.ts', "const isScript = text.includes(';')")],
     [rules.everySourceFileIsReached, at('src/index.ts', ''), at('src/domain/a.ts', '')],
     [rules.testNamesAreUnique, at('test/a.test.ts', "test('a', f)\ntest('a', g)")],
     [

@@ -14,7 +14,6 @@ import type { Command } from '../../port/command.ts'
 import type { Change, Decision } from '../../port/decision.ts'
 import type { SealedEvents } from '../../port/event.ts'
 import type { Loaded, Needs, Selector } from '../../port/selector.ts'
-import type { Tables } from '../../port/tables.ts'
 import { leavesWaiting } from '../cascade.ts'
 import { rowWithoutDamage } from '../row.ts'
 import { applying, type EventRow, maxEvents, tellEvents } from './apply.ts'
@@ -31,10 +30,10 @@ import { isLockedOut } from './classify.ts'
 import type { LineStarts } from './line-starts.ts'
 import { planFor } from './load.ts'
 import { namedItems } from './named-items.ts'
-import { HeldNames, lockNumber, type NameLock, namesOf, taking, trying, tryNames } from './names.ts'
+import { HeldNames, lockNumber, type NameLock, namesOf, taking, trying } from './names.ts'
 import { type AskedQuery, distinct, type Need } from './need.ts'
 import { type LineWant, NoSuchId, type Plan, type PlanScope, type Query, type Row } from './plan.ts'
-import { counting, waits, withoutWaiting } from './query.ts'
+import { counting, withoutWaiting } from './query.ts'
 import { RetryBatch } from './retry-batch.ts'
 import { decodeReadable } from './rows.ts'
 import { begin, beginSnapshot } from './settings.ts'
@@ -121,9 +120,6 @@ interface Line {
 
 const onlyTime = { writes: false, checksLapsed: false, ids: [] }
 const nothing: Plan = { queries: [], read: () => null }
-const mostlyRead = new Set<keyof Tables>(['queue', 'workflow', 'recipient'])
-const lapsing = new Set(['lapsedItems', 'lapsedLocks', 'lapsedWaiters', 'lapsedDeliveries'])
-const snapshot: Query = { text: beginSnapshot, values: [] }
 const maxSeenYounger = 10_000
 /** Set for the session, because a rollback would undo settings of the transaction. */
 const moveTimes = `select set_config('holdfast.now_ms', $1, false), set_config('holdfast.wall_ms', $2, false)`
@@ -153,8 +149,6 @@ export class Batch {
   readonly #rung = new Set<number>()
   readonly #cascading: Command[] = []
   #alsoSearchesKeys = false
-  /** Whether the names that the second load asked for were free. */
-  #hasNames = true
   #isClosed = false
   #isReading = false
   /** The reads share one snapshot, which takes a transaction. */
@@ -210,8 +204,8 @@ export class Batch {
     const items = this.#itemQueries(first)
     // A single statement is its own snapshot, but behind a pooler it still needs a transaction.
     this.#isSnapshot = this.#scope.isPooled || items.length + distinct(first).length > 1
-    const opening = this.#isSnapshot ? [snapshot, ...this.#expectingBranch()] : []
-    await this.#sendAll([...this.#movedTimes(), ...opening, ...items], first)
+    const opening = this.#isSnapshot ? [beginSnapshot, ...this.#expectingBranch()] : []
+    await this.#sendAll([...[...this.#movedTimes(), ...opening].map(unread), ...items], first)
     this.#scope.noteClock(this.#clock)
     const asking: [Member, readonly Need[]][] = []
     for (const member of members) {
@@ -260,29 +254,18 @@ export class Batch {
     const planned: Need[] = []
     for (const field in needs) {
       const selector = needs[field] as Selector | null
-      const isNothing = selector === null || this.#isUndecidable(selector)
-      const plan = isNothing ? emptyPlan(selector) : planFor(selector, scope)
+      const plan = selector === null ? nothing : planFor(selector, scope)
       planned.push({ field, selector, plan, answers: [] })
     }
     return planned
-  }
-
-  /** While the clocks disagree, nothing counts as lapsed. */
-  #isUndecidable({ select }: Selector): boolean {
-    return this.#scope.isDoubtful && lapsing.has(select)
   }
 
   async #load(members: readonly Member[]): Promise<void> {
     const needs = members.flatMap((member) => member.needs)
     const { checksLapsed } = this.#scope
     const ids = [...new Set(needs.flatMap(({ plan }) => plan.items?.ids ?? []))]
-    const opening = [
-      ...this.#movedTimes(),
-      { text: begin, values: [] },
-      ...this.#expectingBranch(),
-      ...this.#entering(members),
-      ...this.#itemQueries(needs),
-    ]
+    const entering = [...this.#movedTimes(), begin, ...this.#expectingBranch(), ...this.#entering(members)]
+    const opening = [...entering.map(unread), ...this.#itemQueries(needs)]
     const { isStale, blockers } = await this.#sendAll(opening, needs, { writes: true, checksLapsed, ids })
     // The batch may have waited for others, and where a test moves time, only the test knows how long that took.
     if (this.#scope.hasMoved()) throw new RetryBatch('time was moved meanwhile')
@@ -295,7 +278,7 @@ export class Batch {
 
   /** Sends everything in one round trip, with the `around` query last. */
   async #sendAll(
-    opening: readonly Query[],
+    opening: readonly AskedQuery[],
     needs: readonly Need[],
     wanted: Omit<AroundWanted, 'readsServer'> = onlyTime,
   ): Promise<Around> {
@@ -305,11 +288,12 @@ export class Batch {
       queries.push(query)
       takers.push(take)
     }
-    for (const query of opening) send(query, (rows) => this.#takeOpening(query, rows))
     const asked = distinct(needs)
     // Queries that may block go before those that never do, so nobody waits for a row while holding rows others search.
-    const isWaiting = ({ query }: AskedQuery) => waits(query)
-    for (const each of [...asked.filter(isWaiting), ...asked.filter((each) => !isWaiting(each))]) {
+    const locksAll = ({ query }: AskedQuery) => query.hold === 'wait' || query.hold === 'fail'
+    const first = asked.filter(locksAll)
+    const others = asked.filter((each) => !locksAll(each))
+    for (const each of [...opening, ...first, ...others]) {
       send(each.query, (rows) => {
         for (const take of each.takers) take(rows)
       })
@@ -350,9 +334,7 @@ export class Batch {
     throw new RetryBatch('a row was written by a younger transaction')
   }
 
-  #takeOpening(query: Query, rows: readonly Row[]): void {
-    if (query.text === tryNames) this.#hasNames = rows[0]?.[0] === true
-    if (query.youngerAt === undefined) return
+  #takeItems(rows: readonly Row[]): void {
     for (const row of rows) {
       try {
         this.#set.load([decode<Item>(tables.item, row)])
@@ -427,7 +409,7 @@ export class Batch {
     return [...numbers].sort(([left], [right]) => (left < right ? -1 : 1))
   }
 
-  #itemQueries(needs: readonly Need[], { nowait } = { nowait: false }): Query[] {
+  #itemQueries(needs: readonly Need[], { nowait } = { nowait: false }): AskedQuery[] {
     const wanted = needs.flatMap(({ plan }) => plan.items ?? [])
     if (wanted.length === 0) return []
     const locks = this.#batch.some(({ prepared }) => prepared.operation.effect !== 'read')
@@ -439,7 +421,7 @@ export class Batch {
         dedupeKeys: wanted.flatMap(({ dedupeKeys = [] }) => dedupeKeys),
       },
     )
-    return [nowait ? withoutWaiting(query) : query]
+    return [{ query: nowait ? withoutWaiting(query) : query, takers: [(rows) => this.#takeItems(rows)] }]
   }
 
   #linesOf(needs: readonly Need[]): Line[] {
@@ -526,7 +508,9 @@ export class Batch {
 
   /** A command that changes mostly-read rows must hold their names alone; one that takes a suspect, `suspects`. */
   #assertExclusive(waiting: Waiting, decision: Decision): void {
-    const changed = decision.changes.filter(({ table }) => mostlyRead.has(table))
+    const changed = decision.changes.filter(
+      ({ table }) => table !== 'sealedEvents' && tables[table].isMostlyRead,
+    )
     const names = [...changed.flatMap(namesOf), ...(decision.changes.some(takesSuspect) ? ['suspects'] : [])]
     const missing = names.filter((name) => !this.#names.isAlone(name))
     if (missing.length === 0) return
@@ -544,12 +528,17 @@ export class Batch {
       const queries = need.plan.queries.map(withoutWaiting)
       Object.assign(need, { plan: { ...need.plan, queries } })
     }
-    const opening = [...trying(this.#numbered(locks)), ...this.#itemQueries(needs, { nowait: true })]
+    let areFree = true
+    const noteFree = ([row]: readonly Row[]) => {
+      areFree = row?.[0] === true
+    }
+    const tries = trying(this.#numbered(locks)).map((query) => ({ query, takers: [noteFree] }))
+    const opening = [...tries, ...this.#itemQueries(needs, { nowait: true })]
     const clock = this.#clock
     await this.#sendAll(opening, needs).catch((error: unknown) => {
       throw isLockedOut(error) ? new RetryBatch('a row that was asked for later is held by another') : error
     })
-    if (!this.#hasNames) {
+    if (!areFree) {
       for (const [{ waiting }, more] of asking)
         for (const name of more.flatMap(({ plan }) => plan.names ?? [])) waiting.moreNames.add(name)
       throw new RetryBatch('a name that was asked for later is held by another')
@@ -594,8 +583,9 @@ function writersIn(column: unknown): string[] {
   return typeof column === 'string' && column !== '' ? column.split(' ') : []
 }
 
-function emptyPlan(selector: Selector | null): Plan {
-  return selector === null ? nothing : { queries: [], read: () => [] }
+/** A query whose answer nobody reads. */
+function unread(query: Query): AskedQuery {
+  return { query, takers: [] }
 }
 
 function noneWait(needs: Needs): Loaded<Needs> {

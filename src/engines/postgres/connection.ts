@@ -17,9 +17,9 @@ import {
 } from './bundle.ts'
 import { Disconnected, poolerBetween } from './classify.ts'
 import { parameterOf } from './parameter.ts'
-import type { Query, Row } from './plan.ts'
+import { type Query, type Row, scriptOf } from './plan.ts'
 import { inSchema } from './schema-name.ts'
-import { begin, localPath, type SessionOptions, sessionPath, settings } from './settings.ts'
+import { begin, commit, localPath, rollback, type SessionOptions, sessionPath, settings } from './settings.ts'
 
 const defaultAnswerTimeoutMs = 5_000
 const defaultConnectTimeoutMs = 5_000
@@ -33,7 +33,9 @@ const int8 = 20
 const numeric = 1700
 const text = 25
 
-const forget = `unlisten *; select set_config('holdfast.now_ms', '', false), set_config('holdfast.wall_ms', '', false)`
+const forget = scriptOf(
+  `unlisten *; select set_config('holdfast.now_ms', '', false), set_config('holdfast.wall_ms', '', false)`,
+)
 
 interface Driver {
   readonly pg: typeof import('pg')['default']
@@ -211,9 +213,11 @@ export class Connection {
   }
 
   async send(query: Query): Promise<Row[]> {
-    // Only the simple protocol takes several statements in one text, such as a migration.
-    const isScript = query.values.length === 0 && query.text.includes(';')
-    const [answered] = isScript ? [await this.#run(query.text)] : await this.exchange([query])
+    if (query.isScript) {
+      await this.#run(query)
+      return []
+    }
+    const [answered] = await this.exchange([query])
     return answered?.rows ?? []
   }
 
@@ -249,13 +253,12 @@ export class Connection {
    */
   async rollBack(): Promise<void> {
     this.#isInTransaction = false
-    await this.#run('rollback')
+    await this.#run(rollback)
   }
 
-  #run(script: string): Promise<Answered> {
+  #run({ text }: Query): Promise<void> {
     return this.#connected(async () => {
-      await this.#client.query(inSchema(script, this.#address.schema))
-      return { rows: [], command: '' }
+      await this.#client.query(inSchema(text, this.#address.schema))
     })
   }
 
@@ -300,11 +303,10 @@ export class Connection {
     const bundles: Sent[][] = []
     let together: Sent[] = []
     for (const query of queries) {
-      const begins = query.text.startsWith('begin')
-      const ends = query.text === 'commit' || query.text === 'rollback'
-      together.push(...(begins || ends || this.#isInTransaction ? [this.#part(query)] : this.#alone(query)))
-      if (begins) together.push(...this.#local())
-      if (begins || ends) this.#isInTransaction = begins
+      const { bounds } = query
+      together.push(...(bounds || this.#isInTransaction ? [this.#part(query)] : this.#alone(query)))
+      if (bounds === 'begin') together.push(...this.#local())
+      if (bounds) this.#isInTransaction = bounds === 'begin'
       if (this.#isInTransaction) continue
       bundles.push(together)
       together = []
@@ -320,8 +322,7 @@ export class Connection {
   /** Behind a pooler our settings last only as long as our transaction, so each statement gets one. */
   #alone(query: Query): Sent[] {
     if (!this.#address.isPooled) return [this.#part(query)]
-    const unasked = (text: string) => this.#part({ text, values: [] }, false)
-    return [unasked(begin), ...this.#local(), this.#part(query), unasked('commit')]
+    return [this.#part(begin, false), ...this.#local(), this.#part(query), this.#part(commit, false)]
   }
 
   #local(): Sent[] {

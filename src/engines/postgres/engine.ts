@@ -23,7 +23,7 @@ import { LineStarts } from './line-starts.ts'
 import { Listener } from './listener.ts'
 import { assertUsableStore, settleManualGrace } from './marks.ts'
 import { migrate, type Run, schemaVersion } from './migrate.ts'
-import type { Query, Row } from './plan.ts'
+import { type Query, queryOf, type Row } from './plan.ts'
 import {
   findPrimary,
   type Met,
@@ -33,7 +33,7 @@ import {
   Undecided,
   type Wanted,
 } from './servers.ts'
-import { begin, type SessionOptions } from './settings.ts'
+import { begin, commit, rollback, type SessionOptions } from './settings.ts'
 import { notingStandbys, type Standbys, standbysAfter, standbysFrom } from './standbys.ts'
 import { enterBranch, lookAtBranch, type MarkedBranch } from './timeline.ts'
 import { isRead, type Waiting, waitingFor } from './waiting-line.ts'
@@ -100,16 +100,16 @@ async function prepareStore(
       assertUsableStore(run, address.shown),
     ])
     const branch = await enterBranch(run, look, markFrom(environment))
-    await run('commit')
+    await run(commit)
     return { manualGraceMs: grace, branch }
   } catch (error) {
-    await run('rollback')
+    await run(rollback)
     throw error
   }
 }
 
 function runOn(connection: Connection): Run {
-  return (text, values = []) => connection.send({ text, values })
+  return (query, values) => connection.send(queryOf(query, values))
 }
 
 function markFrom({ id, host }: Environment): { mark: string; by: string } {
@@ -485,7 +485,7 @@ export class PostgresEngine implements Engine {
     const [, look] = await Promise.all([run(begin), lookAtBranch(run, this.#newestSeq)])
     const branch = await enterBranch(run, look, markFrom(this.#environment))
     if (branch.server !== facts.server) throw new Error('another server answered in its place')
-    await run('commit')
+    await run(commit)
     return branch
   }
 

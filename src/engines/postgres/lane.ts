@@ -19,7 +19,7 @@ import { jittered } from './jitter.ts'
 import type { LineStarts } from './line-starts.ts'
 import type { Query, Row } from './plan.ts'
 import { RetryBatch } from './retry-batch.ts'
-import type { SessionOptions } from './settings.ts'
+import { commit, type SessionOptions } from './settings.ts'
 import { closeOrKeep } from './spare-connection.ts'
 import { askUnconfirmed, Unconfirmed } from './standbys.ts'
 import { isRead, type Waiting, WaitingLine, waitingFor } from './waiting-line.ts'
@@ -49,7 +49,6 @@ on conflict (id) do nothing`
 const readLane = 'select batch from holdfast.lane where id = $1'
 /** Waits for a transaction that may still be writing the row. */
 const askLane = 'select batch from holdfast.lane where id = $1 for update'
-const commit = { text: 'commit', values: [] }
 /**
  * Also deletes the lanes of instances that have ended. Age decides only where no instance is known, because the clock
  * may have jumped. A lane whose row is deleted too early gets it back with its next batch.

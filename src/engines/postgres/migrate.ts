@@ -5,11 +5,11 @@ import { HoldfastError } from '../../errors.ts'
 import type { Address } from './address.ts'
 import { isLockedOut } from './classify.ts'
 import { assertOwnSchema } from './ownership.ts'
-import type { Row } from './plan.ts'
+import { type Query, type Row, scriptOf } from './plan.ts'
 import { inSchema, quoted } from './schema-name.ts'
 
-/** Runs a statement inside the transaction of the migration, which must be READ COMMITTED; rows are arrays. */
-export type Run = (text: string, values?: readonly unknown[]) => Promise<readonly Row[]>
+/** Runs a query inside the transaction of the migration, which must be READ COMMITTED; rows are arrays. */
+export type Run = (query: Query | string, values?: readonly unknown[]) => Promise<readonly Row[]>
 
 interface Migration {
   readonly number: number
@@ -39,7 +39,7 @@ export async function migrate(run: Run, address: Address, { wasThere = false } =
   const { schema } = address
   const look = async () => {
     // A store that was there has been found to be ours. Otherwise a stranger may have made the schema since.
-    const asserted = wasThere ? [] : assertOwnSchema(address).map((each) => run(each))
+    const asserted = wasThere ? [] : assertOwnSchema(address).map((each) => run(scriptOf(each)))
     const [found] = await Promise.all([findSchema(run, schema), ...asserted])
     return found
   }
@@ -53,7 +53,7 @@ export async function migrate(run: Run, address: Address, { wasThere = false } =
   if (found.version === schemaVersion()) return
   if (!found.exists) await run(`create schema ${quoted(schema)}`)
   for (const { number, sql } of readMigrations()) {
-    if (number > found.version) await run(inSchema(sql, schema))
+    if (number > found.version) await run(scriptOf(inSchema(sql, schema)))
   }
   await run(
     inSchema(
@@ -63,7 +63,7 @@ export async function migrate(run: Run, address: Address, { wasThere = false } =
     [String(schemaVersion())],
   )
   // The default privileges of the role may have given others rights to what was just created.
-  for (const each of assertOwnSchema(address)) await run(each)
+  for (const each of assertOwnSchema(address)) await run(scriptOf(each))
 }
 
 /** The version of the store's schema, 0 when there is no store; throws as above. Reads only. */

@@ -4,7 +4,7 @@
  */
 import { texts } from './parameter.ts'
 import type { ItemNames, PlanScope, Query } from './plan.ts'
-import { lockClause } from './rows.ts'
+import { locking } from './rows.ts'
 import { columnsOf, tables, youngerAt } from './tables.ts'
 
 const openByKey = (column: string, queues: string, keys: string) => `select i.id
@@ -40,13 +40,14 @@ join holdfast.item t on t.namespace = $1 and t.id = wanted.id
 order by t.id`
 
 /** Built once: the identical string is also found faster among the prepared statements. */
-function textsOf(from: string): { readonly locking: string; readonly reading: string } {
-  const text = (locks: boolean) => `select ${columnsOf(tables.item)}\n${from}${lockClause({ locks }, 'wait')}`
-  return { locking: text(true), reading: text(false) }
+function queriesOf(from: string): { readonly locked: Query; readonly unlocked: Query } {
+  const text = `select ${columnsOf(tables.item)}\n${from}`
+  const unlocked: Query = { text, values: [], youngerAt: youngerAt(tables.item) }
+  return { unlocked, locked: locking(unlocked, { locks: true }, 'wait') }
 }
 
-const textsByIds = textsOf(byIds)
-const textsByNames = textsOf(byNames)
+const queriesByIds = queriesOf(byIds)
+const queriesByNames = queriesOf(byNames)
 
 export function namedItems(
   scope: Pick<PlanScope, 'namespace' | 'locks'>,
@@ -62,10 +63,6 @@ export function namedItems(
       texts(dedupeKeys.map(({ dedupeKey }) => dedupeKey)),
     )
   }
-  const { locking, reading } = isByIds ? textsByIds : textsByNames
-  return {
-    text: scope.locks ? locking : reading,
-    values,
-    youngerAt: youngerAt(tables.item),
-  }
+  const { locked, unlocked } = isByIds ? queriesByIds : queriesByNames
+  return { ...(scope.locks ? locked : unlocked), values }
 }

@@ -156,7 +156,7 @@ from unnest($1::bigint[], $2::boolean[]) as given (number, shared)`
 /** Up to this many names are taken faster one by one. */
 const fewNames = 3
 /** Returns whether all of them could be taken. */
-export const tryNames = `select coalesce(bool_and(
+const tryNames = `select coalesce(bool_and(
   case when shared then pg_try_advisory_xact_lock_shared(number) else pg_try_advisory_xact_lock(number) end
 ), true)
 from unnest($1::bigint[], $2::boolean[]) as given (number, shared)`

@@ -14,6 +14,21 @@ export interface Query {
   readonly values: readonly unknown[]
   /** The column that lists those writers of the row that are younger than its reader, separated by spaces. */
   readonly youngerAt?: number | undefined
+  /** It locks the rows it finds, and this is what it does about those that others hold. */
+  readonly hold?: 'wait' | 'skip' | 'fail' | undefined
+  /** It begins or ends a transaction. */
+  readonly bounds?: 'begin' | 'end'
+  /** Several statements in one text, which only the simple protocol takes. Takes no values and returns no rows. */
+  readonly isScript?: true
+}
+
+/** A text may be given alone where there are no values. */
+export function queryOf(given: Query | string, values: readonly unknown[] = []): Query {
+  return typeof given === 'string' ? { text: given, values } : given
+}
+
+export function scriptOf(text: string): Query {
+  return { text, values: [], isScript: true }
 }
 
 /** Items named by id or by key. One statement locks those of a whole batch, in order of id. */
@@ -57,6 +72,9 @@ export interface Plan<Result = unknown> {
    */
   afterJoining?(result: Result, joined: readonly Waiter[]): Result
 }
+
+/** Finds nothing: while the clock is in doubt, nothing counts as lapsed. */
+export const noneLapsed: Plan<never[]> = { queries: [], read: () => [] }
 
 export interface PlanScope {
   readonly namespace: string

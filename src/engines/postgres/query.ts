@@ -3,14 +3,10 @@ import type { Query } from './plan.ts'
 
 const locking = /for no key update( of \w+)?( skip locked)?/g
 
-/** Whether the query may wait for rows that others hold. */
-export function waits({ text }: Query): boolean {
-  return text.includes('for no key update') && !text.includes('skip locked')
-}
-
 /** Makes the query fail at once if another transaction holds a row. */
 export function withoutWaiting(query: Query): Query {
-  return { ...query, text: query.text.replace(locking, 'for no key update$1 nowait') }
+  if (query.hold === undefined) return query
+  return { ...query, text: query.text.replace(locking, 'for no key update$1 nowait'), hold: 'fail' }
 }
 
 /** Counts the rows, whoever has locked them. */

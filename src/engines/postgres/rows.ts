@@ -60,9 +60,20 @@ export function ofInstances(
  */
 export type Hold = 'wait' | 'skip' | 'none'
 
-export function lockClause(scope: Pick<PlanScope, 'locks'>, hold: Hold): string {
-  if (!scope.locks || hold === 'none') return ''
-  return `\nfor no key update of t${hold === 'skip' ? ' skip locked' : ''}`
+/** Locks the rows that the query finds, aliased `t`. */
+export function locking(query: Query, { locks }: Pick<PlanScope, 'locks'>, hold: Hold): Query {
+  if (!locks || hold === 'none') return query
+  return { ...query, text: `${query.text}${lockClauses[hold]}`, hold }
+}
+
+/** For texts that are kept, or that lock the rows of a subquery. */
+export function skipClause({ locks }: Pick<PlanScope, 'locks'>): string {
+  return locks ? lockClauses.skip : ''
+}
+
+const lockClauses = {
+  wait: '\nfor no key update of t',
+  skip: '\nfor no key update of t skip locked',
 }
 
 /** Rows of a table, aliased `t`; `rest` follows the condition on the namespace. */
@@ -73,11 +84,8 @@ export function query(
   rest: string,
   parameters = new Parameters(scope),
 ): Query {
-  return {
-    text: `select ${columnsOf(table)}\nfrom holdfast.${table.name} t\nwhere t.namespace = $1 ${rest}${lockClause(scope, hold)}`,
-    values: parameters.values,
-    youngerAt: youngerAt(table),
-  }
+  const text = `select ${columnsOf(table)}\nfrom holdfast.${table.name} t\nwhere t.namespace = $1 ${rest}`
+  return locking({ text, values: parameters.values, youngerAt: youngerAt(table) }, scope, hold)
 }
 
 /** The columns of a table other than the one whose rows are asked for. */

@@ -2,10 +2,21 @@
 import type { Query } from './plan.ts'
 
 /** Whatever the default is: after a wait, rows are decided on as they are then. A standby refuses `read write`. */
-export const begin = 'begin isolation level read committed read write'
+export const begin: Query = {
+  text: 'begin isolation level read committed read write',
+  values: [],
+  bounds: 'begin',
+}
 
 /** For reads, but still `read write`: behind a pooler it may be a standby by now, which shows the past. */
-export const beginSnapshot = 'begin isolation level repeatable read read write'
+export const beginSnapshot: Query = {
+  text: 'begin isolation level repeatable read read write',
+  values: [],
+  bounds: 'begin',
+}
+
+export const commit: Query = { text: 'commit', values: [], bounds: 'end' }
+export const rollback: Query = { text: 'rollback', values: [], bounds: 'end' }
 
 /**
  * Names mean what PostgreSQL ships and nothing else. With a role's own path, a function that a stranger made in

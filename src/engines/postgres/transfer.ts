@@ -18,11 +18,11 @@ import { classify, isDisconnect, openAgain, unavailable } from './classify.ts'
 import type { Connection } from './connection.ts'
 import { newestEvent, raiseEventBase } from './event-base.ts'
 import { readMark, writeMark } from './marks.ts'
-import { findVersion, migrate, schemaVersion } from './migrate.ts'
-import type { Query, Row } from './plan.ts'
+import { findVersion, migrate, type Run, schemaVersion } from './migrate.ts'
+import { type Query, queryOf } from './plan.ts'
 import { quoted } from './schema-name.ts'
 import { findPrimary } from './servers.ts'
-import { begin, beginSnapshot } from './settings.ts'
+import { begin, beginSnapshot, commit, rollback } from './settings.ts'
 
 /** Counting a large table and waiting for a lock take longer than anything a batch does. */
 const answerTimeoutMs = 10 * 60_000
@@ -95,21 +95,21 @@ export class PostgresTransfer implements Transfer {
     await this.#run(lockAll)
   }
 
-  async #begin(text: string): Promise<void> {
-    await this.#run(text)
+  async #begin(query: Query): Promise<void> {
+    await this.#run(query)
     this.#isInTransaction = true
     await this.#run(settings)
   }
 
   async commit(): Promise<void> {
     this.#isInTransaction = false
-    await this.#run('commit')
+    await this.#run(commit)
   }
 
   async rollBack(): Promise<void> {
     if (!this.#isInTransaction) return
     this.#isInTransaction = false
-    if (this.#connection.isOpen) await this.#run('rollback')
+    if (this.#connection.isOpen) await this.#run(rollback)
   }
 
   /** Nothing to check: a server answers for its rows. */
@@ -163,16 +163,16 @@ limit ${limit}`,
   /** Sent together and answered together, so a page costs one round trip. */
   async carry({ table, rows, before, after }: TransferPage): Promise<void> {
     const statements: Query[] = [
-      { text: begin, values: [] },
+      begin,
       { text: settings, values: [] },
       { text: moveMark, values: [after, before] },
       ...(rows.length === 0 ? [] : [insertion(table, rows)]),
-      { text: 'commit', values: [] },
+      commit,
     ]
     try {
       await this.#typed(() => this.#connection.exchange(statements))
     } catch (error) {
-      if (this.#connection.isOpen) await this.#run('rollback')
+      if (this.#connection.isOpen) await this.#run(rollback)
       throw isUnexpected(error) ? interrupted(this.location) : error
     }
   }
@@ -202,8 +202,7 @@ limit ${limit}`,
     return Number(row?.[0])
   }
 
-  readonly #run = (text: string, values: readonly unknown[] = []): Promise<readonly Row[]> =>
-    this.#typed(() => this.#connection.send({ text, values }))
+  readonly #run: Run = (query, values) => this.#typed(() => this.#connection.send(queryOf(query, values)))
 
   async #typed<Result>(ask: () => Promise<Result>): Promise<Result> {
     try {

@@ -3,7 +3,7 @@ import type { Item } from '../../../domain/item.ts'
 import type { Cascade, Dependent } from '../../../port/item.ts'
 import { blockersName } from '../names.ts'
 import type { Row } from '../plan.ts'
-import { columnsFrom, decodeAll, decodeDamaged, lockClause, Parameters, query } from '../rows.ts'
+import { columnsFrom, decodeAll, decodeDamaged, locking, Parameters, query } from '../rows.ts'
 import { columnsOf, decode, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 import { definedQueueAt } from './queue.ts'
@@ -54,9 +54,9 @@ cross join lateral (
 ) waiting
 join holdfast.item t on t.namespace = $1 and t.id = waiting.item
 ${withQueue}
-order by t.id${lockClause(scope, 'wait')}`
+order by t.id`
     return {
-      queries: [{ text, values: parameters.values, youngerAt: itemYoungerAt }],
+      queries: [locking({ text, values: parameters.values, youngerAt: itemYoungerAt }, scope, 'wait')],
       searched: ['item'],
       // Includes what no longer waits: fewer than were asked for would mean that there are no more.
       read: ([rows]) => dependentsOf(rows).map(({ blocker: _, ...dependent }) => dependent),
@@ -148,7 +148,7 @@ order by t.id`
     const cascades = `select ${columnsOf(tables.cascade)}, exists (select 1 from holdfast.blocker b where b.namespace = $1 and b.blocker = t.blocker),
   exists (select 1 from holdfast.item i where i.namespace = $1 and i.id = t.blocker)
 from holdfast.cascade t
-where t.namespace = $1 and t.blocker = any(array(${some}))${lockClause(scope, 'skip')}`
+where t.namespace = $1 and t.blocker = any(array(${some}))`
     // Locked, so that none starts over before the commit: what waits for it would then wait for its next end.
     const rest = `and t.id = any(array(${some}))\norder by t.id`
     const blockers = query(scope, tables.item, 'skip', rest)
@@ -164,14 +164,18 @@ cross join lateral (
 ) waiting
 join holdfast.item t on t.namespace = $1 and t.id = waiting.item
 ${withQueue}
-limit $2${lockClause(scope, 'skip')}`
+limit $2`
     const hasDependentsAt = youngerAt(tables.cascade) + 1
     const isThereAt = hasDependentsAt + 1
     return {
       queries: [
-        { text: cascades, values: [scope.namespace], youngerAt: youngerAt(tables.cascade) },
+        locking(
+          { text: cascades, values: [scope.namespace], youngerAt: youngerAt(tables.cascade) },
+          scope,
+          'skip',
+        ),
         blockers,
-        { text: dependents, values: parameters.values, youngerAt: itemYoungerAt },
+        locking({ text: dependents, values: parameters.values, youngerAt: itemYoungerAt }, scope, 'skip'),
         // Includes those that somebody else has locked.
         { text: countCascades, values: [scope.namespace] },
       ],

@@ -3,7 +3,7 @@ import type { StoredEvent } from '../../../domain/event.ts'
 import type { Horizon } from '../../../domain/horizon.ts'
 import type { Checkpoint, ImageRow } from '../../../port/event.ts'
 import { walkedEvents } from '../../event-walk.ts'
-import { decodeAll, decodeFirst, lockClause, Parameters, query } from '../rows.ts'
+import { decodeAll, decodeFirst, locking, Parameters, query } from '../rows.ts'
 import { columnsOf, tables, youngerAt, youngerWriters } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -140,11 +140,13 @@ limit ${parameters.add(limit)}`
     const text = `select ${columnsOf(tables.image)}
 from unnest(${subjects}::text[], ${ids}::text[]) as wanted (subject, id)
 join holdfast.image t on t.namespace = $1 and t.subject = wanted.subject and t.id = wanted.id
-order by t.subject, t.id${lockClause(scope, 'wait')}`
+order by t.subject, t.id`
     return {
       // They change only with the checkpoint.
       names: ['checkpoint'],
-      queries: [{ text, values: parameters.values, youngerAt: youngerAt(tables.image) }],
+      queries: [
+        locking({ text, values: parameters.values, youngerAt: youngerAt(tables.image) }, scope, 'wait'),
+      ],
       read: ([rows]) => decodeAll<ImageRow>(tables.image, rows),
     }
   },

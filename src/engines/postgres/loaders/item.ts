@@ -4,7 +4,7 @@ import type { Item, Phase } from '../../../domain/item.ts'
 import type { QueueCounts } from '../../../port/queue.ts'
 import { planItems } from '../list.ts'
 import { blockersName, dedupeKeyName, keyName } from '../names.ts'
-import { NoSuchId, type Plan, type PlanScope } from '../plan.ts'
+import { NoSuchId, noneLapsed, type Plan, type PlanScope } from '../plan.ts'
 import {
   decodeAll,
   decodeReadable,
@@ -141,6 +141,7 @@ export const itemLoaders = {
   },
 
   lapsedItems({ queues, limit }, scope) {
+    if (scope.isDoubtful) return noneLapsed
     const parameters = new Parameters(scope)
     const some = queues === null ? '' : `and t.queue = any(${parameters.add(queues)})`
     const rest = `and t.phase = 'held' and coalesce(t.expires_at, 0) < ${now} ${unspared(scope.manualGraceMs, 'coalesce(t.expires_at, 0)')} ${some}\norder by coalesce(t.expires_at, 0)\nlimit ${parameters.add(limit)}`

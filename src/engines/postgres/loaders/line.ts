@@ -3,7 +3,7 @@ import type { Item, LinePosition } from '../../../domain/item.ts'
 import { QueryTexts } from '../../query-texts.ts'
 import { filterText } from '../filter.ts'
 import type { LineWant, Plan, PlanScope, Query } from '../plan.ts'
-import { decodeAll, decodeReadable, lockClause, Parameters, query, readableItem } from '../rows.ts'
+import { decodeAll, decodeReadable, Parameters, query, readableItem, skipClause } from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -32,16 +32,16 @@ function claimableQuery(scope: PlanScope, queue: string, limit: number, start: S
   if (start.from) values.push(start.from.priority, start.from.addedAt, start.from.id)
   const way = `${scope.locks} ${start.from !== null} ${start.avoidsDamaged}`
   const text = claimableTexts.of(way, () => claimableText(scope, start))
-  return { text, values, youngerAt: youngerAt(tables.item) }
+  return { text, values, youngerAt: youngerAt(tables.item), hold: scope.locks ? 'skip' : undefined }
 }
 
-function claimableText({ locks }: PlanScope, { from, avoidsDamaged }: Start): string {
+function claimableText(scope: PlanScope, { from, avoidsDamaged }: Start): string {
   const beyond = from === null ? '' : 'and (t.priority, t.added_at, t.id) >= ($4, $5, $6)'
   return `select ${columnsOf(tables.item)}
 from holdfast.item t
 where t.namespace = $1 and t.queue = $2 and t.phase = 'ready' ${beyond} ${avoidsDamaged ? readableItem : ''}
 order by t.priority, t.added_at, t.id
-limit $3${lockClause({ locks }, 'skip')}`
+limit $3${skipClause(scope)}`
 }
 
 /** Each process takes one suspect at a time, whichever of its handles asks. */

@@ -2,13 +2,13 @@
 import type { Lock } from '../../../domain/lock.ts'
 import { parseLockRef } from '../../lock-ref.ts'
 import { pageOf } from '../../page.ts'
-import type { Plan, PlanScope } from '../plan.ts'
+import { noneLapsed, type Plan, type PlanScope } from '../plan.ts'
 import {
   decodeAll,
   decodeReadable,
   type Hold,
   isDelayed,
-  lockClause,
+  locking,
   now,
   ofInstances,
   Parameters,
@@ -52,11 +52,11 @@ export const lockLoaders = {
     const text = `select ${columnsOf(tables.lock)}
 from unnest(${names}::text[], ${slots}::bigint[]) as wanted (name, slot)
 join holdfast.lock t on t.namespace = $1 and t.name = wanted.name and t.slot = wanted.slot
-order by t.name, t.slot${lockClause(scope, 'wait')}`
+order by t.name, t.slot`
+    const found = { text, values: parameters.values, youngerAt: youngerAt(tables.lock) }
     return {
       names: [...new Set(wanted.map(({ name }) => `lock:${name}`))],
-      queries:
-        wanted.length === 0 ? [] : [{ text, values: parameters.values, youngerAt: youngerAt(tables.lock) }],
+      queries: wanted.length === 0 ? [] : [locking(found, scope, 'wait')],
       read: ([rows]) => decodeAll<Lock>(tables.lock, rows),
     }
   },
@@ -114,6 +114,7 @@ limit ${parameters.add(limit)}`
   },
 
   lapsedLocks({ name, limit }, scope) {
+    if (scope.isDoubtful) return noneLapsed
     const parameters = new Parameters(scope)
     const one = name === null ? '' : `and t.name = ${parameters.add(name)}`
     const rest = `and t.expires_at < ${now} ${unspared(scope.manualGraceMs, 't.expires_at', isDelayed)} ${one}\norder by t.expires_at\nlimit ${parameters.add(limit)}`

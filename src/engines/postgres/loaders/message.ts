@@ -3,7 +3,7 @@ import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
 import { inboxCursor, inboxPage } from '../../inbox-page.ts'
 import { pageOf } from '../../page.ts'
-import type { Plan, PlanScope } from '../plan.ts'
+import { noneLapsed, type Plan, type PlanScope } from '../plan.ts'
 import { decodeAll, decodeDamaged, type Hold, now, ofInstances, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -204,6 +204,7 @@ limit ${parameters.add(limit)}`
   },
 
   lapsedDeliveries({ limit }, scope) {
+    if (scope.isDoubtful) return noneLapsed
     const parameters = new Parameters(scope)
     const rest = `and t.agent is not null and t.expires_at < ${now}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
     return planDeliveries(scope, parameters, rest)

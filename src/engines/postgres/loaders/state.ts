@@ -1,7 +1,7 @@
 /** Versioned documents. */
 import type { State, StateFloor } from '../../../domain/state.ts'
 import { pageOf } from '../../page.ts'
-import { decodeFirst, lockClause, Parameters, query } from '../rows.ts'
+import { decodeFirst, locking, Parameters, query } from '../rows.ts'
 import { tables, youngerWriter } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -18,11 +18,15 @@ export const stateLoaders = {
   stateVersion: ({ key }, scope) => ({
     names: [`state:${key}`],
     queries: [
-      {
-        text: `select t.version, ${youngerWriter('t')} from holdfast.state t where t.namespace = $1 and t.key = $2${lockClause(scope, 'wait')}`,
-        values: [scope.namespace, key],
-        youngerAt: 1,
-      },
+      locking(
+        {
+          text: `select t.version, ${youngerWriter('t')} from holdfast.state t where t.namespace = $1 and t.key = $2`,
+          values: [scope.namespace, key],
+          youngerAt: 1,
+        },
+        scope,
+        'wait',
+      ),
     ],
     read: ([rows]) => Number(rows?.[0]?.[0] ?? 0),
   }),

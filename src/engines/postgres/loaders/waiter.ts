@@ -2,7 +2,7 @@
 import type { Lock } from '../../../domain/lock.ts'
 import type { LineHead, LockLine, Waiter } from '../../../domain/lock-line.ts'
 import { waitersName } from '../names.ts'
-import type { PlanScope, Query } from '../plan.ts'
+import { noneLapsed, type PlanScope, type Query } from '../plan.ts'
 import { decodeAll, decodeFirst, type Hold, now, ofInstances, Parameters, query } from '../rows.ts'
 import { tables, youngerWriter, youngerWriters } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -168,6 +168,7 @@ export const waiterLoaders = {
   }),
 
   lapsedWaiters({ limit }, scope) {
+    if (scope.isDoubtful) return noneLapsed
     const parameters = new Parameters(scope)
     const rest = `and t.expires_at < ${now}\norder by t.expires_at\nlimit ${parameters.add(limit)}`
     return {

@@ -6,7 +6,7 @@ import type { ItemFilter } from '../../../port/item.ts'
 import type { Selectors } from '../../../port/selector.ts'
 import { filterText, passes } from '../filter.ts'
 import type { LineWant, PlanScope, Query, Row } from '../plan.ts'
-import { decodeAll, decodeReadable, lockClause, Parameters, readableItem } from '../rows.ts'
+import { decodeAll, decodeReadable, Parameters, readableItem, skipClause } from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
@@ -99,7 +99,8 @@ ${itemText(at, filter, start, parameters)}
 ${alsoInAll(lists, list, parameters)}
 order by ${scope}
 limit ${parameters.add(limit)}`
-  return { text, values: parameters.values, youngerAt: youngerAt(tables.item) }
+  const hold = at.locks ? 'skip' : undefined
+  return { text, values: parameters.values, youngerAt: youngerAt(tables.item), hold }
 }
 
 /**
@@ -111,7 +112,7 @@ function itemText(at: PlanScope, filter: ItemFilter, start: Start, parameters: P
   select ${columnsOf(tables.item)}
   from holdfast.item t
   where t.namespace = $1 and t.id = w.item and t.phase || '' = 'ready' ${start.avoidsDamaged ? readableItem : ''}
-  ${filterText(filter, parameters)}${lockClause(at, 'skip')}
+  ${filterText(filter, parameters)}${skipClause(at)}
 ) found`
 }
 
@@ -130,7 +131,7 @@ from holdfast.item t
 where t.namespace = $1 and t.queue = '${taskQueue}' and t.phase = 'ready' ${beyond} ${start.avoidsDamaged ? readableItem : ''}
 ${filterText(filter, parameters)}
 order by t.priority, t.added_at, t.id
-limit ${parameters.add(limit)}${lockClause(at, 'skip')}`
+limit ${parameters.add(limit)}${skipClause(at)}`
 }
 
 /** Where that many rows of a list end; no row if the list is no longer than that. */
