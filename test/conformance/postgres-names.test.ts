@@ -56,11 +56,21 @@ describe.skipIf(url === undefined)('names on PostgreSQL', () => {
     ],
     ['documents', (hf) => all((n) => hf.state(`k${n}`).set(n))],
     ['locks', (hf) => all((n) => hf.locks.acquireLock(`l${n}`, { renew: false, leaseMs: 60_000 }))],
+    ['adds to queues of their own', (hf) => all((n) => hf.queue(`q${n}`).add(n))],
+    [
+      'waits in line, each by an agent of its own',
+      (hf) => all((n) => hf.execute('locks.acquireLock', { name: 'busy', wait: true }, { agent: `a${n}` })),
+    ],
+    [
+      'runs',
+      (hf) => all((n) => hf.locks.acquireLock(`l${n}`, { run: `r${n}`, renew: false, leaseMs: 60_000 })),
+    ],
     ['recipients', (hf) => all((n) => hf.messages.register(`r${n}`))],
   ])(
     'a batch of many %s takes no more than a few dozen places in the lock table [S5c-24]',
     async (_, ask) => {
       const { hf, schema } = await openStore()
+      await hf.locks.acquireLock('busy', { agent: 'holder', renew: false, leaseMs: 60_000 })
 
       const locks = await lockedBy(schema, () => ask(hf))
 

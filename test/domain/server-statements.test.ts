@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { applying } from '../../src/engines/postgres/apply.ts'
 import type { NetChange } from '../../src/engines/postgres/working-set.ts'
 import { columnOf, schema, type TableName } from '../../src/engines/schema.ts'
-import { job, newItem } from './samples.ts'
+import { itemIn, job, newItem } from './samples.ts'
 
 const tables = (Object.keys(schema) as TableName[]).filter((table) => table !== 'stateFloor')
 
@@ -45,4 +45,44 @@ test('a floor is raised to the highest, not set to what was decided on [S5b-1]',
 
   expect(query?.text).toContain('greatest(f.version, excluded.version)')
   expect(query?.values).toEqual(['n', 7])
+})
+
+describe('of items that change in one batch', () => {
+  const long = 'x'.repeat(100_000)
+  const written = (netChanges: readonly NetChange[]) =>
+    applying('n', netChanges, [], [], { bucket: 0, wall: 0 }).map(({ values }) =>
+      values.reduce<number>((sum, value) => sum + (value instanceof Buffer ? value.length : 0), 0),
+    )
+
+  test('a payload is sent where it is new, however many others have long ones [S5c-8]', () => {
+    const others = Array.from({ length: 20 }, (_, number): NetChange => {
+      const words = { id: `other ${number}`, payload: long, data: { long } }
+      const before = itemIn(job, 'running', words)
+      return { table: 'item', before, after: itemIn(job, 'done', { ...words, version: 2 }) }
+    })
+    const before = newItem(job, { id: 'changed', payload: '1' })
+    const changed: NetChange = { table: 'item', before, after: { ...before, payload: '2', version: 2 } }
+
+    expect(Math.max(...written([changed, ...others]))).toBeLessThan(long.length)
+    expect(Math.max(...written([...others, changed]))).toBeLessThan(long.length)
+  })
+
+  test('those that give up a key are written before those that may take it, long or not [S5c-8]', () => {
+    const ids = ['long', 'short'].flatMap((size) => [`${size} opens`, `${size} closes`])
+    const netChanges = ids.map((id): NetChange => {
+      const before = itemIn(job, id.endsWith('opens') ? 'failed' : 'running', { id })
+      const after = itemIn(job, id.endsWith('opens') ? 'pending' : 'done', { id })
+      const payload = id.startsWith('long') ? '"new"' : before.payload
+      return { table: 'item', before, after: { ...after, payload, version: 2 } }
+    })
+
+    const inOrder = applying('n', netChanges, [], [], { bucket: 0, wall: 0 })
+      .filter(({ text }) => text.includes('update holdfast.item'))
+      .flatMap(({ values }) => /(long|short) (opens|closes)/g[Symbol.match](String(values[2])) ?? [])
+
+    expect(inOrder).toHaveLength(4)
+    const lastClosing = inOrder.findLastIndex((id) => id.endsWith('closes'))
+    const firstOpening = inOrder.findIndex((id) => id.endsWith('opens'))
+    expect(lastClosing).toBeLessThan(firstOpening)
+  })
 })

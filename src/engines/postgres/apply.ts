@@ -133,25 +133,46 @@ const usual: Readonly<Partial<Record<NetChange['table'], readonly (readonly stri
   ],
 }
 
-/** One statement per table: starting one costs the server as much as several rows. */
+/**
+ * One statement per table: starting one costs the server as much as several rows. A statement writes the fields that
+ * change in any of its rows, so rows with a new payload or data have their own: the others would send theirs along.
+ * Rows that give up a key go before those that may take it.
+ */
 function updates(namespace: string, netChanges: readonly NetChange[]): Query[] {
-  const groups = new Map<NetChange['table'], { indexes: Set<number>; netChanges: NetChange[] }>()
+  const groups = new Map<string, Group>()
   for (const netChange of netChanges) {
-    const indexes = differing(schema[netChange.table], netChange.before as object, netChange.after as object)
+    const { table } = netChange
+    const indexes = differing(schema[table], netChange.before as object, netChange.after as object)
     if (indexes.length === 0) continue
-    const group = groups.get(netChange.table) ?? { indexes: new Set(), netChanges: [] }
+    const long = table === 'item' ? longFields.filter((index) => indexes.includes(index)) : []
+    const rank = rankOf(netChange, long.length > 0)
+    const name = `${rank} ${table} ${long.join()}`
+    const group = groups.get(name) ?? { table, rank, indexes: new Set(), netChanges: [] }
     for (const index of indexes) group.indexes.add(index)
     group.netChanges.push(netChange)
-    groups.set(netChange.table, group)
+    groups.set(name, group)
   }
-  return [...groups].map(([table, group]) => update(namespace, table, group))
+  return [...groups.values()]
+    .sort((left, right) => left.rank - right.rank)
+    .map((group) => update(namespace, group))
 }
 
-function update(
-  namespace: string,
-  name: NetChange['table'],
-  { indexes, netChanges }: { indexes: ReadonlySet<number>; netChanges: readonly NetChange[] },
-): Query {
+interface Group {
+  readonly table: NetChange['table']
+  readonly rank: number
+  readonly indexes: Set<number>
+  readonly netChanges: NetChange[]
+}
+
+/** An item's long fields, by index. */
+const longFields = ['data', 'payload'].map((field) => schema.item.fields.indexOf(field))
+
+function rankOf(netChange: NetChange, isLong: boolean): number {
+  if (!isLong) return 1
+  return isClosing(netChange) ? 0 : 2
+}
+
+function update(namespace: string, { table: name, indexes, netChanges }: Group): Query {
   const table = schema[name]
   const changed = table.fields.filter((_, index) => indexes.has(index))
   const written = usual[name]?.find((fields) => changed.every((field) => fields.includes(field))) ?? changed
@@ -170,8 +191,11 @@ function update(
 
 /** Rows are written in the order given, so those that give up a key go before those that may take it. */
 function closingFirst(netChanges: readonly NetChange[]): NetChange[] {
-  const isClosing = ({ after }: NetChange) => (after as Item).phase === 'closed'
   return [...netChanges.filter(isClosing), ...netChanges.filter((netChange) => !isClosing(netChange))]
+}
+
+function isClosing({ table, after }: NetChange): boolean {
+  return table === 'item' && (after as Item).phase === 'closed'
 }
 
 const updateTexts = new QueryTexts()

@@ -69,15 +69,31 @@ const maxSingle = 64
 
 /** Kinds of names that come by the hundred: each call of a program may bring a new one. */
 const manifold = new Set([
-  ...['lock', 'state', 'answer', 'message', 'delivery'],
-  ...['run', 'instance', 'agent', 'recipient', 'allowance'],
+  ...['lock', 'state', 'answer', 'message', 'delivery', 'waiters'],
+  ...['run', 'instance', 'agent', 'recipient', 'allowance', 'workflow'],
 ])
 
-/** The name that stands for all names of a kind; null for kinds of which there are few. */
+/** The name that stands for all names of a kind; null for kinds that have none. */
 function familyOf(name: string): string | null {
-  const kind = name.slice(0, name.indexOf(':'))
+  const kind = kindOf(name)
   if (kind === 'key' || kind === 'dedupe') return `keys:${name.slice(kind.length + 1, name.indexOf('\n'))}`
   return manifold.has(kind) ? `every ${kind}` : null
+}
+
+function kindOf(name: string): string {
+  return name.slice(0, name.indexOf(':'))
+}
+
+/**
+ * Almost every batch wants some queue, and hardly ever alone. A name for all queues would be one more lock for each
+ * batch, and would let a batch with many queues wait for all others; so queues share a few locks instead.
+ */
+const queueLocks = 64
+
+/** What is locked for a name. */
+function lockOf(name: string): string {
+  if (kindOf(name) !== 'queue') return name
+  return `queues:${BigInt.asUintN(64, BigInt(lockNumber('', '', name))) % BigInt(queueLocks)}`
 }
 
 /**
@@ -111,7 +127,9 @@ export class HeldNames {
       const family = familyOf(name)
       const isMany = family !== null && (counts.get(family) ?? 0) > maxSingle
       if (family !== null) locks.set(family, !isMany)
-      if (!isMany) locks.set(name, !alone.has(name))
+      if (isMany) continue
+      const lock = lockOf(name)
+      locks.set(lock, !alone.has(name) && locks.get(lock) !== false)
     }
     return [...locks].filter(([name, isShared]) => !this.#isLocked(name, isShared))
   }
@@ -122,7 +140,7 @@ export class HeldNames {
   }
 
   note(locks: readonly NameLock[], alone: Iterable<string>): void {
-    for (const [name, isShared] of locks) this.#locked.set(name, isShared)
+    for (const [lock, isShared] of locks) this.#locked.set(lock, isShared)
     for (const name of alone) this.#alone.add(name)
   }
 }
