@@ -211,6 +211,23 @@ forEachEngine((engine) => {
     ).toEqual([])
   })
 
+  test('an open process forgets the items of a run after their time, and the run after that of events [S5c-40]', async () => {
+    const retention = { itemsMs: hourMs / 2, eventsMs: (hourMs * 3) / 4 }
+    const { hf, env } = await begun(engine, { total: 1 }, { recovery: false, retention })
+    await hf.runs.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }] })
+    const later = async (ms: number) => {
+      env.suspend(ms)
+      await env.advance(4 * 60_000)
+      return hf.runs.get('c1')
+    }
+
+    const trimmed = await later(hourMs / 2)
+    const gone = await later(hourMs / 4)
+
+    expect(trimmed).toMatchObject({ status: 'completed', outcomesRemovedAt: expect.any(Number) })
+    expect(gone).toBeNull()
+  })
+
   test('a run whose items are no longer known is neither reopened nor begun again [S5c-40]', async () => {
     const { hf, env } = await begun(engine, { total: 1 }, { background: false })
     await hf.runs.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }] })

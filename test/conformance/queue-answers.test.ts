@@ -99,6 +99,8 @@ forEachEngine((engine) => {
     const since = env.now()
     await q.nextWithLock({ agent: 'ada' })
     await hf.tasks.claimTaskForAgent('t', { agent: 'ada' })
+    await hf.locks.acquireLock('deploy', { agent: 'ada' })
+    await hf.locks.reserve('src/**', { agent: 'ada' })
     await env.advance(1_000)
 
     const answers = [
@@ -106,6 +108,8 @@ forEachEngine((engine) => {
       await q.nextWithLock({ agent: 'bob' }),
       await q.acquireProcessingLock({ agent: 'bob' }),
       await hf.tasks.claimTaskForAgent('t', { agent: 'bob' }),
+      await hf.locks.acquireLock('deploy', { agent: 'bob' }),
+      await hf.locks.reserve('src/a.ts', { agent: 'bob' }),
     ]
 
     for (const answer of answers) expect(answer).toMatchObject({ outcome: 'held', holder: 'ada', since })

@@ -15,7 +15,7 @@ import {
   open,
 } from 'holdfast'
 import { systemEnvironment } from 'holdfast/testing'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { describeStore, type Grants, populate } from '../support/populated.ts'
 import { openRaw } from '../support/sqlite-file.ts'
 import { ownServer, schemaOf } from './server-store.ts'
@@ -513,19 +513,28 @@ describe('on the command line', () => {
     expect(JSON.parse(refused.stdout)).toMatchObject({ error: { code: 'STORE_UNFIT' } })
   })
 
-  test('a copy that ended before it copied the tokens of leases does so when it is run again [S5c-29]', async () => {
-    const [from, to] = [newStore(), newStore()]
-    const as = ['--agent', 'holder']
-    await runCli(from, 'lock', 'acquire', 'deploy', ...as)
-    // Without the command around it, as after a kill between the two.
-    await copy(from, to)
+  test.each([
+    ['a file', () => newStore()],
+    ['a schema', () => newSchema()],
+  ])(
+    'a copy to %s that ended before it copied the tokens of leases does so when it is run again [S5c-29]',
+    async (_, place) => {
+      // Where tokens of a store on a server are kept.
+      vi.stubEnv('XDG_STATE_HOME', folder)
+      onTestFinished(() => void vi.unstubAllEnvs())
+      const [from, to] = [newStore(), place()]
+      const as = ['--agent', 'holder']
+      await runCli(from, 'lock', 'acquire', 'deploy', ...as)
+      // Without the command around it, as after a kill between the two.
+      await copy(from, to)
 
-    const again = await runCopy(from, to)
-    const released = await runCli(to, 'lock', 'release', 'deploy', ...as)
+      const again = await runCopy(from, to)
+      const released = await runCli(to, 'lock', 'release', 'deploy', ...as)
 
-    expect(again).toMatchObject({ code: 0, stderr: '' })
-    expect(released).toMatchObject({ released: true })
-  })
+      expect(again).toMatchObject({ code: 0, stderr: '' })
+      expect(released).toMatchObject({ released: true })
+    },
+  )
 })
 
 test('settings saved in a store move with it [S5-16]', async () => {

@@ -364,7 +364,7 @@ describe('who names no token has lost nothing:', () => {
     expect(readFileSync(told, 'utf8')).toContain('lock outer is held by ada')
   })
 
-  test('nor has anybody where nobody holds it [S5c-36]', async () => {
+  test('unless nobody holds it: then it is lost, whoever had it [S5c-36]', async () => {
     const shell = aShell()
     await shell.run('init')
 

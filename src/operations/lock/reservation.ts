@@ -32,6 +32,7 @@ const reserveOutcome = lazily(() =>
     z.object({
       outcome: z.literal('held'),
       holder: z.string().nullable(),
+      since: z.number().nullable(),
       expiresAt: z.number().nullable(),
       /** Conflicting locks, at most ten. */
       by: z.array(lockView()),
@@ -99,6 +100,7 @@ export const reserve = operation({
     const result = {
       outcome: 'held',
       holder: first?.agent ?? null,
+      since: first?.acquiredAt ?? null,
       expiresAt: first?.expiresAt ?? null,
       by: reservation.by.slice(0, maxShown).map((lock) => viewLock(lock, now)),
     } as const
