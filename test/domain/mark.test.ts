@@ -18,9 +18,10 @@ import {
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { Marks } from '../../src/host/mark.ts'
 import { identify } from '../../src/host/process.ts'
+import { runtimeFolders } from '../../src/host/runtime-folder.ts'
 
 const self = identify()
 const other = { ...self, pid: 4711, startTime: 'a while ago' }
@@ -97,6 +98,18 @@ describe("a process's own mark", () => {
     marks.refresh(self)
     expect(startAnew().has(self)).toBe(true)
   })
+})
+
+test('the folders of marks are the same under cron and sudo, which set no runtime folder [S5d-6]', () => {
+  const usual = runtimeFolders()
+  vi.stubEnv('XDG_RUNTIME_DIR', folder)
+  onTestFinished(() => void vi.unstubAllEnvs())
+
+  expect(runtimeFolders()).toEqual(usual)
+  expect(usual).toEqual([
+    `/run/user/${process.getuid?.()}/holdfast`,
+    `${tmpdir()}/holdfast-${process.getuid?.()}`,
+  ])
 })
 
 describe('marks of others', () => {

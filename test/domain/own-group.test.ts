@@ -11,11 +11,11 @@ test.each([
   ['that all users share', 'users:x:1001:', false],
   ['with a second name', 'alice:x:1001:\nstaff:x:1001:bob', false],
   ['that is not in the file', 'root:x:0:\n# alice:x:1001:', false],
-])('a group %s', (_, groups, isPrivate) => {
+])('a group %s [S5d-8]', (_, groups, isPrivate) => {
   expect(isGroupOfOne(1001, { user: 'alice', groups, users })).toBe(isPrivate)
 })
 
-test("a group that is another user's primary one is shared", () => {
+test("a group that is another user's primary one is shared [S5d-8]", () => {
   const shared = `${users}carol:x:1003:1001::/home/carol:/bin/sh\n`
 
   expect(isGroupOfOne(1001, { user: 'alice', groups: 'alice:x:1001:', users: shared })).toBe(false)

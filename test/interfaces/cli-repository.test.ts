@@ -1,5 +1,5 @@
 /** A folder belongs to whoever wrote it: what a cloned repository brings along decides nothing that could hurt. */
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
@@ -15,8 +15,12 @@ import {
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { aShell, type Shell } from '../support/cli.ts'
+import { aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
 import { noStranger, stranger } from '../support/stranger.ts'
+
+/** A mount in a namespace of its own ends with the process that made it. */
+const canMount = spawnSync('unshare', ['-m', 'sh', '-c', 'mount -t tmpfs none /mnt']).status === 0
+if (!canMount) console.log('the way up to a mount point is not tried: nothing can be mounted here')
 
 /** A repository as it was cloned, with a config of its author's. */
 function aClone(shell: Shell, config: string): { repository: string; holdfast: string; config: string } {
@@ -337,16 +341,19 @@ describe('a file in the place of a config', () => {
 })
 
 describe('links that came with a repository', () => {
-  test.each(['store.db', 'store.db-wal', 'store.db-shm'])('%s leads nowhere [S5d-1]', async (name) => {
-    const shell = aShell()
-    const { repository, holdfast } = aClone(shell, '')
-    symlinkSync(join(shell.folder, 'victim'), join(holdfast, name))
+  test.each(['store.db', 'store.db-wal', 'store.db-shm', 'store.db-journal'])(
+    '%s leads nowhere [S5d-1]',
+    async (name) => {
+      const shell = aShell()
+      const { repository, holdfast } = aClone(shell, '')
+      symlinkSync(join(shell.folder, 'victim'), join(holdfast, name))
 
-    const answer = await inClone(shell, repository)('queue', 'add', 'q', '1')
+      const answer = await inClone(shell, repository)('queue', 'add', 'q', '1')
 
-    expect(answer).toMatchObject({ code: 1, stderr: expect.stringContaining('symbolic link') })
-    expect(existsSync(join(shell.folder, 'victim'))).toBe(false)
-  })
+      expect(answer).toMatchObject({ code: 1, stderr: expect.stringContaining('symbolic link') })
+      expect(existsSync(join(shell.folder, 'victim'))).toBe(false)
+    },
+  )
 
   test('a linked folder, as .holdfast or inside it, leads to no other store [S5d-1]', async () => {
     const shell = aShell()
@@ -472,6 +479,21 @@ describe('a .holdfast of another user', () => {
     expect(bySudo.code).toBe(0)
   })
 
+  test('that everybody may write to is passed over above the work tree, with one warning [S5d-2]', async () => {
+    const shell = aShell()
+    const { repository, holdfast } = aClone(shell, '')
+    rmSync(holdfast, { recursive: true })
+    const above = join(shell.folder, '.holdfast')
+    mkdirSync(above)
+    chmodSync(above, 0o777)
+
+    const answer = await inClone(shell, repository)('queue', 'add', 'q', '1')
+
+    expect(answer.code).toBe(0)
+    expect(answer.stderr.match(/is not used/g)).toHaveLength(1)
+    expect([existsSync(join(holdfast, 'store.db')), readdirSync(above)]).toEqual([true, []])
+  })
+
   test('that everybody may write to is refused; one of a group is fine [S5d-2]', async () => {
     const shell = aShell()
     const { repository, holdfast } = aClone(shell, '')
@@ -495,5 +517,43 @@ describe('a .holdfast of another user', () => {
 
     expect(answer).toMatchObject({ code: 0, stderr: '' })
     expect(existsSync(join(shell.folder, '.holdfast', 'store.db'))).toBe(true)
+  })
+})
+
+describe('the way up to a store', () => {
+  test("ends at the user's home [S5d-2]", async () => {
+    const shell = aShell()
+    const home = join(shell.folder, 'home')
+    const project = join(home, 'project')
+    mkdirSync(project, { recursive: true })
+    mkdirSync(join(shell.folder, '.holdfast'))
+    vi.stubEnv('HOME', home)
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const run = inClone(shell, project)
+
+    const below = await run('queue', 'add', 'q', '1')
+    rmSync(join(project, '.holdfast'), { recursive: true })
+    mkdirSync(join(home, '.holdfast'))
+    const inHome = await run('queue', 'add', 'q', '1')
+
+    expect([below.code, inHome.code]).toEqual([0, 0])
+    expect(readdirSync(join(shell.folder, '.holdfast'))).toEqual([])
+    expect(existsSync(join(home, '.holdfast', 'store.db'))).toBe(true)
+  })
+
+  test.runIf(canMount)('ends at a mount point [S5d-2]', () => {
+    const { folder } = aShell()
+    const mounted = join(folder, 'mounted')
+    mkdirSync(mounted)
+    mkdirSync(join(folder, '.holdfast'))
+    const storeIn = (mount: string) => {
+      const script = `${mount} && cd "$1" && exec "$2" "$3" config print --json`
+      const words = ['-m', 'sh', '-c', script, 'sh', mounted, process.execPath, program]
+      return JSON.parse(execFileSync('unshare', words, { env: cleanEnvironment(), encoding: 'utf8' }))
+        .settings.store
+    }
+
+    expect(storeIn('true')).toBe(join(folder, '.holdfast', 'store.db'))
+    expect(storeIn('mount -t tmpfs none "$1"')).toBe(join(mounted, '.holdfast', 'store.db'))
   })
 })

@@ -1,8 +1,9 @@
 /** Files of ours on a machine with other users, and in folders that strangers have filled. */
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
+  linkSync,
   lstatSync,
   mkdirSync,
   readdirSync,
@@ -192,6 +193,26 @@ describe('what lies in the place of a file of ours', () => {
     expect([added.code, again.code]).toEqual([0, 0])
     expect(readFileSync(victim).equals(before)).toBe(true)
     expect(added.stderr).toContain(`store.db${end} is not used: it is a symbolic link`)
+  })
+
+  test.each<[string, (path: string, victim: string) => void, string]>([
+    ['has another name', (path, victim) => linkSync(victim, path), 'it has other names'],
+    ['is a pipe', (path) => void execFileSync('mkfifo', [path]), 'it is not a plain file'],
+    ['is a folder', (path) => void mkdirSync(path), 'it is not a plain file'],
+  ])('is not written to, nor waited for, when it %s [S5d-6]', async (_, put, why) => {
+    const shell = aShell()
+    await shell.run('init')
+    const victim = aVictim(shell.folder)
+    const before = readFileSync(victim)
+    put(join(shell.folder, '.holdfast', 'store.db-turn'), victim)
+
+    const added = await shell.run('queue', 'add', 'q', '1')
+
+    expect(added).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining(`store.db-turn is not used: ${why}`),
+    })
+    expect(readFileSync(victim).equals(before)).toBe(true)
   })
 
   test.skipIf(noStranger)("is not written to when it is a stranger's [S5d-6]", async () => {

@@ -9,6 +9,8 @@ import { open } from 'holdfast'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { listCommands } from '../../dist/cli/reference.js'
 import { type Answer, aShell, cleanEnvironment, program, sharedShell } from '../support/cli.ts'
+import { scripts, splitWords } from '../support/cli-scripts.ts'
+import { fixtures, layFixture } from '../support/fixtures.ts'
 import { dangersIn, forged, friendlyTexts, hostileTexts } from '../support/hostile-text.ts'
 import { programInTerminal } from '../support/pty.ts'
 import { openRaw } from '../support/sqlite-file.ts'
@@ -149,6 +151,46 @@ describe('a store that a stranger made [S5d-11]', () => {
     expect(values.filter((value) => !/^[\p{L}\p{N}_][\p{L}\p{N}_.:/@+#=,~ -]*$/u.test(value))).toEqual([])
     expect(lines.flatMap((line) => dangersIn(line))).toEqual([])
   })
+})
+
+/** Types each script, with hostile text in the store before each line. Every verb is in one of them, also a new one. */
+async function playSpoiled(options: readonly string[], see: (verb: string, answer: Answer) => void) {
+  for (const [script, lines] of Object.entries(scripts)) {
+    const shell = aShell()
+    if (script === 'import') for (const fixture of fixtures) layFixture(shell.folder, fixture)
+    const store = join(shell.folder, '.holdfast', 'store.db')
+    let id = ''
+    for (const line of lines) {
+      const [typed = '', stdin = ''] = line.split(' <<< ')
+      const args = splitWords(typed).map((word) =>
+        word.replace('$id', id).replace('$pid', String(process.pid)),
+      )
+      if (existsSync(store)) spoilTexts(store)
+      const answer = await shell.runWith({ hasColors: true, env: unsynced, stdin }, ...args, ...options)
+      id = uuid.exec(answer.stdout)?.[0] ?? id
+      see(args.slice(0, 2).join(' '), answer)
+    }
+  }
+}
+
+const unsynced = { HOLDFAST_DURABILITY: 'normal' }
+const uuid = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/
+
+test.each([
+  ['as text', []],
+  ['as JSON', ['--json']],
+])('no verb shows a text as it stands in a hostile store, %s [S5d-11]', async (_, options) => {
+  const found: Record<string, string[]> = {}
+  const shown = new Set<string>()
+
+  await playSpoiled(options, (verb, answer) => {
+    const dangers = dangersOf(answer)
+    if (dangers.length > 0) found[verb] = dangers
+    if (`${answer.stdout}${answer.stderr}`.includes(String.raw`\u001b`)) shown.add(verb)
+  })
+
+  expect(found).toEqual({})
+  expect(shown.size).toBeGreaterThan(30)
 })
 
 test('no error repeats hostile words as they are, whichever command refuses them [S5d-11]', async () => {
@@ -388,6 +430,36 @@ async function makeHostile(file: string) {
   await hf.close()
   spoil(file)
   return { item: item.id, failed: failing.item.id, task, message: message.id, ids: added }
+}
+
+/** Everything that is neither a name nor a number. The rows stay as usable as they were. */
+function spoilTexts(file: string): void {
+  const raw = openRaw(file)
+  raw.exec('pragma synchronous = off; begin immediate')
+  const texts = {
+    item: ['submitted_by', 'quarantine_reason'],
+    lock: ['reason', 'user'],
+    message: ['context'],
+    delivery: ['last_error'],
+    outcome: ['error'],
+    progress: ['pause_reason'],
+    queue: ['paused_by', 'pause_reason'],
+    instance: ['end_reason'],
+    recovery_failure: ['error'],
+    state: ['updated_by'],
+  }
+  const values = { item: ['payload', 'result', 'progress'], message: ['content'], state: ['value'] }
+  for (const [columns, value] of [
+    [texts, '?'],
+    [values, 'json_quote(?)'],
+  ] as const)
+    for (const [table, names] of Object.entries(columns))
+      for (const name of names)
+        raw.prepare(`update ${table} set ${name} = ${value} where ${name} is not null`).run(every)
+  for (const field of ['title', 'body'])
+    raw.prepare(`update item set data = json_replace(data, '$.${field}', ?)`).run(every)
+  raw.exec('commit')
+  raw.close()
 }
 
 function spoil(file: string): void {

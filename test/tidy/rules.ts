@@ -311,6 +311,18 @@ export const noMachinePaths: Rule = (files) =>
     (text) => text,
   )
 
+/** A page that says which test shows a promise must name one that is there. */
+export const namedTestsExist: Rule = (files) => {
+  const paths = new Set(files.map(({ path }) => path))
+  return files
+    .filter(({ path }) => path.endsWith('.md'))
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/\btest\/[\w./-]+\.test\.ts\b/g)]
+        .filter(([name]) => !paths.has(name))
+        .map(([name]) => `${path} names ${name}`),
+    )
+}
+
 /** A list to read, not a rule. */
 export function longestFiles(files: readonly File[]): string[] {
   return longest(files.map(({ path, text }) => ({ name: path, lines: text.split('\n').length - 1 })))

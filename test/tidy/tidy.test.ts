@@ -72,6 +72,10 @@ describe('the source', () => {
     expect(rules.noMachinePaths(published)).toEqual([])
   })
 
+  test('every test that a page names is there', () => {
+    expect(rules.namedTestsExist([...published, ...readFolders('test')])).toEqual([])
+  })
+
   test('the longest files and functions are printed for discussion', () => {
     console.log(`longest files\n${rules.longestFiles(source).join('\n')}`)
     console.log(`longest functions\n${rules.longestFunctions(source).join('\n')}`)
@@ -160,6 +164,7 @@ describe('the rules themselves', () => {
       at('test/conformance/sqlite-a.test.ts', "test('it heals [A-01]', f)"),
     ],
     [rules.suitesRunOnEveryEngine, at('test/conformance/a.test.ts', "test.skip('it heals [A-01]', f)")],
+    [rules.namedTestsExist, at('docs/a.md', 'see `test/domain/a.test.ts`'), at('test/domain/b.test.ts', '')],
     [rules.noMachinePaths, at('docs/a.md', 'see /home/someone/holdfast')],
     [rules.noMachinePaths, at('README.md', 'from https://registry.example.com/holdfast')],
   ]
