@@ -41,8 +41,9 @@ export type {
   TokenOptions,
   WaitOptions,
 } from './handle/call-options.ts'
+export type { EventOptions } from './handle/event-feed.ts'
 export type { DoctorVisit, Fleet, FleetReport, FleetThing, FleetWatchOptions } from './handle/fleet.ts'
-export { type EventOptions, type Holdfast, open } from './handle/holdfast.ts'
+export type { Holdfast } from './handle/holdfast.ts'
 export type {
   AcquiredLock,
   BatchReport,
@@ -61,6 +62,7 @@ export type {
   RegisterOptions,
   SendOptions,
 } from './handle/messages.ts'
+export { open } from './handle/open.ts'
 export type { Storable } from './handle/payload.ts'
 export type { Queue } from './handle/queue/queue.ts'
 export type {
@@ -111,7 +113,8 @@ export type {
 } from './handle/task-options.ts'
 export type { Tasks } from './handle/tasks.ts'
 export type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './handle/worker/batch-options.ts'
-export type { Handler, WorkContext, Worker, WorkOptions } from './handle/worker/worker.ts'
+export type { Handler, WorkContext, WorkOptions } from './handle/worker/work-options.ts'
+export type { Worker } from './handle/worker/worker.ts'
 export type { WorkerEventName, WorkerEvents, WorkerListener } from './handle/worker/worker-events.ts'
 export { importBeads } from './import/beads.ts'
 export { importEvaluationLocks } from './import/evaluation-locks.ts'
@@ -163,5 +166,5 @@ export type { CleanupOptions } from './runtime/lease/lock-cleanup.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/lease/renewal.ts'
 export type { StaleLocksOptions } from './runtime/lease/stale-locks.ts'
 export type { RetryCounts } from './runtime/redelivery/redelivery.ts'
-export type { StoreRecoveryReport } from './runtime/session/session.ts'
+export type { StoreRecoveryReport } from './runtime/session/recovery.ts'
 export type { ClaimWait } from './runtime/waiting/claim-wait.ts'

@@ -2,7 +2,7 @@
 
 import { pause } from '../environment.ts'
 import { isHoldfastError } from '../errors.ts'
-import { open } from '../handle/holdfast.ts'
+import { open } from '../handle/open.ts'
 import { systemEnvironment } from '../host/system.ts'
 import type { WorkerMessage } from './demo-fleet.ts'
 

@@ -2,7 +2,7 @@
 import { assertUsable, type MovedMark, parseMoved } from '../engines/marks.ts'
 import { type Transfer, transferTables } from '../engines/transfer.ts'
 import type { Environment } from '../environment.ts'
-import { open } from '../handle/holdfast.ts'
+import { open } from '../handle/open.ts'
 import type { SourceState } from './beginning.ts'
 import type { CopiedTable } from './report.ts'
 import { assertNobodyRuns, findProcesses } from './running.ts'

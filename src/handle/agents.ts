@@ -50,7 +50,7 @@ export class Agents {
    * Records a sign of life. False when the agent has no running process, whether or not recovery has noticed that yet.
    */
   async beat(options: { agent?: string | undefined } = {}): Promise<boolean> {
-    return this.#session.ask('agents.beat', { dead: await this.#session.deadInstances() }, options)
+    return this.#session.ask('agents.beat', { dead: await this.#session.recovery.deadInstances() }, options)
   }
 
   /** Running processes, each with what this machine can tell about it. */

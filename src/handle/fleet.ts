@@ -116,8 +116,8 @@ export class Fleet {
     options: { fix?: boolean | undefined; longTransactionMs?: number | undefined } = {},
   ): Promise<DoctorVisit> {
     const { fix } = knownOptionsOf('fleet.doctor', options, ['fix', 'longTransactionMs'])
-    const fixed = fix ? await this.#session.recover() : null
-    const { lastError } = await this.#session.recoveryStats({})
+    const fixed = fix ? await this.#session.recovery.recover() : null
+    const { lastError } = await this.#session.recovery.stats({})
     const isRecent = lastError !== null && lastError.at > this.#session.environment.now() - errorShownMs
     const judged = await judgeHolders(this.#session)
     // Read after the calls above, which have refreshed it.
@@ -166,7 +166,7 @@ export class Fleet {
    */
   async prime(options: { agent?: string | undefined } = {}): Promise<PrimePage> {
     const { agent } = optionsOf('fleet.prime', options)
-    if (this.#session.settings.recovery.onClaim) await this.#session.healIfPossible('manual')
+    if (this.#session.settings.recovery.onClaim) await this.#session.recovery.healIfPossible('manual')
     const judged = await judgeHolders(this.#session)
     const page = await this.#session.ask('fleet.prime', { judged }, options)
     await this.#session.introduce(agent)

@@ -1,18 +1,9 @@
-/** `open(url, options)`: the handle to a store. Everything else is reached from it. */
-
-import { feed } from '../domain/bell.ts'
+/** The handle to a store. Everything else is reached from it. */
 import { assertRenewable } from '../domain/lease.ts'
 import { assertName } from '../domain/name.ts'
-import { shown } from '../domain/text.ts'
-import { absoluteUrl, openEngine } from '../engines/open.ts'
-import { isPostgresUrl } from '../engines/postgres/address.ts'
-import { type Environment, pause, settlesWithin } from '../environment.ts'
+import { settlesWithin } from '../environment.ts'
 import { closedError, HoldfastError, InvalidError } from '../errors.ts'
-import { defaultAgent } from '../host/agent-id.ts'
-import { systemEnvironment } from '../host/system.ts'
-import { type CheckedLogger, type Logger, silentLogger, stderrLogger, sturdy } from '../logger.ts'
 import type { EventView } from '../operations/event/event.ts'
-import { assertFilter, type EventFilter, isWanted } from '../operations/event/filter.ts'
 import type { StaleLocks } from '../operations/lease/watch.ts'
 import { assertNoFact } from '../operations/operation.ts'
 import type { QueueView } from '../operations/queue/define.ts'
@@ -25,21 +16,16 @@ import {
   operations,
   type ResultOf,
 } from '../operations/table.ts'
-import { type OpenOptions, parseOptions, type Settings } from '../options.ts'
-import type { EngineOptions, Executor, StoreStatus } from '../port/engine.ts'
-import { healingBeforeClaims } from '../runtime/caretaker/before-claims.ts'
-import { startCaretaker } from '../runtime/caretaker/caretaker-start.ts'
-import { logRecovery } from '../runtime/caretaker/heal.ts'
-import { RecoveryFailures } from '../runtime/caretaker/recovery-failures.ts'
-import { Board } from '../runtime/lease/board.ts'
-import { Keeper } from '../runtime/lease/keeper.ts'
+import type { StoreStatus } from '../port/engine.ts'
 import { reportStaleLocks, type StaleLocksOptions } from '../runtime/lease/stale-locks.ts'
 import { Redelivery } from '../runtime/redelivery/redelivery.ts'
-import { assertSignal, inPieces, knownOptionsOf, optionsOf, orReject } from '../runtime/session/input.ts'
-import { Session, type StoreRecoveryReport } from '../runtime/session/session.ts'
-import { openThreaded } from '../runtime/thread/threaded-engine.ts'
+import { knownOptionsOf, optionsOf, orReject } from '../runtime/session/input.ts'
+import { endInstance } from '../runtime/session/instance-end.ts'
+import type { StoreRecoveryReport } from '../runtime/session/recovery.ts'
+import type { Session } from '../runtime/session/session.ts'
 import { type ClaimWait, waitForWork } from '../runtime/waiting/claim-wait.ts'
 import { Agents } from './agents.ts'
+import { type EventOptions, followEvents } from './event-feed.ts'
 import { Fleet } from './fleet.ts'
 import { Locks } from './locks.ts'
 import { Messages } from './messages.ts'
@@ -50,189 +36,8 @@ import { Runs } from './runs.ts'
 import { type States, statesOf } from './state.ts'
 import { Tasks } from './tasks.ts'
 import { stopOnSignals } from './worker/stop-signals.ts'
-import { drainDefaultMs, type Handler, lastAnswersMs, Worker, type WorkOptions } from './worker/worker.ts'
-
-/**
- * Opens a store, and creates it if it does not exist: a path, `sqlite:path`, `sqlite::memory:` (private) or
- * `postgres://…`. Until `close()`, this process renews the leases it holds and reclaims what others lost. In a worker
- * thread, close the store before the thread is terminated: the SQLite driver aborts the whole process if a thread is
- * terminated in the middle of a call.
- */
-export function open(store: string, options: OpenOptions = {}): Promise<Holdfast> {
-  return openReading(undefined, store, options)
-}
-
-/**
- * The same for a store file that may be a stranger's: reads about `maxReadBytes` of it at most. Lists end early, and a
- * value that is longer fails its call.
- */
-export async function openReading(
-  maxReadBytes: number | undefined,
-  store: string,
-  options: OpenOptions,
-): Promise<Holdfast> {
-  assertUrl(store)
-  const url = absoluteUrl(store)
-  const settings = parseOptions(options, isPostgresUrl(url) ? 'postgres' : 'sqlite')
-  const environment: Environment = settings.environment ?? systemEnvironment
-  const agent = settings.agent ?? defaultAgent()
-  const failures = new RecoveryFailures(environment, agent)
-  const logger = watched(
-    settings.logger === false ? silentLogger : (settings.logger ?? stderrLogger),
-    failures,
-  )
-  const log: EngineOptions['log'] = (level, name, facts) => logger[level]?.(facts, name)
-  // A PostgreSQL batch waits for answers while it holds row locks, so it runs on its own thread, where no handler of
-  // this program can delay it.
-  const isThreaded = isPostgresUrl(url) && settings.background && !environment.isLocal
-  const engine = await (isThreaded ? openThreaded : openEngine)(url, {
-    environment,
-    durability: settings.durability,
-    busyTimeoutMs: settings.busyTimeoutMs,
-    recoverOnOpen: settings.recovery.onOpen,
-    patienceMs: settings.patienceMs,
-    healing: healingBeforeClaims({
-      environment,
-      reclaims: settings.recovery.onClaim,
-      done: (report, ms) => logRecovery(log, report, 'claim', ms),
-      failed: (error, queue) =>
-        logger.warn({ trigger: 'claim', queue, error: String(error) }, 'recovery.failed'),
-    }),
-    manualGraceMs: settings.manualGraceMs,
-    hasCaretaker: settings.background,
-    maxReadBytes,
-    onCascadeFailed: (error) =>
-      logger.warn({ trigger: 'completion', queue: null, error: String(error) }, 'recovery.failed'),
-    log,
-  })
-  if (environment.answered) tellAnswers(engine, environment.answered)
-  for (const { what, remedy, isLasting } of engine.status.warnings ?? [])
-    if (!isLasting) logger.warn({ what, remedy }, 'store.warning')
-  try {
-    return await begin({ url, engine, environment, settings, logger, failures, agent })
-  } catch (error) {
-    await engine.close()
-    throw error
-  }
-}
-
-/** Runs alongside the call, so the caller gets its answer no later. */
-function tellAnswers(engine: Executor, answered: NonNullable<Environment['answered']>): void {
-  const execute = engine.execute.bind(engine)
-  engine.execute = (command) => {
-    const answer = execute(command)
-    answer.then(
-      (value) => answered(command.operation, value),
-      () => {},
-    )
-    return answer
-  }
-}
-
-const unmarkedRemedy =
-  'remove what is there instead; until then the death of this process is noticed only when its leases end'
-
-function assertUrl(url: unknown): void {
-  if (typeof url === 'string' && url !== '') return
-  throw new InvalidError({
-    what: `open: ${url === undefined ? 'the store is missing' : `${shown(url)} is not a store`}`,
-    next: 'give a path, sqlite:path, sqlite::memory: or postgres://…',
-  })
-}
-
-/** Recovery failures pass through here on their way to the log, so that each is counted no matter who ran into it. */
-function watched(given: Logger, failures: RecoveryFailures): CheckedLogger {
-  const logger = sturdy(given)
-  const warn: CheckedLogger['warn'] = (facts, name) => {
-    logger.warn(facts, name)
-    if (name === 'recovery.failed') failures.note(facts)
-  }
-  return { ...logger, warn }
-}
-
-type Beginning = { url: string; settings: Settings } & Pick<
-  Session,
-  'engine' | 'environment' | 'logger' | 'failures' | 'agent'
->
-
-async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
-  const { engine, environment, settings, logger, agent } = parts
-  const board = new Board()
-  const keeper = new Keeper(environment, board, {
-    wedgedAfterMs: settings.wedgedAfterMs,
-    isStoreThere: () => engine.isThere?.() ?? true,
-  })
-  engine.onLost?.((how) => {
-    const { location } = engine.status
-    logger.error({ location, how, leases: keeper.refs().length }, 'store.lost')
-    keeper.loseAll(`the store ${location} was ${how}`)
-  })
-  const instance = settings.background ? environment.id() : null
-  const session = new Session({ ...parts, instance, keeper })
-  const atOpen = settings.recovery.onOpen
-    ? await session.healIfPossible('open', () => session.healAtOpen())
-    : null
-  if (instance === null) return new Holdfast(session, atOpen)
-  await session.call('instance.start', { id: instance, ...environment.host.identity })
-  const unmarked = session.storeIsLocal ? null : environment.host.ownMark.enter(environment.host.identity)
-  if (unmarked !== null) logger.warn({ what: unmarked, remedy: unmarkedRemedy }, 'store.warning')
-  try {
-    await keeper.startCaretaker(() =>
-      startCaretaker({
-        url,
-        engine,
-        environment,
-        lost: (lease) => session.lost(lease),
-        board,
-        logger,
-        durability: settings.durability,
-        busyTimeoutMs: settings.busyTimeoutMs,
-        options: {
-          namespace: settings.namespace,
-          caller: { agent, instance },
-          instance,
-          recovery: settings.recovery,
-          retention: settings.retention,
-          wedgedAfterMs: settings.wedgedAfterMs,
-          storeIsLocal: session.storeIsLocal,
-          hasMoreToHeal: atOpen?.more ?? false,
-        },
-        rejoined: (fresh) => {
-          session.instance = fresh
-        },
-      }),
-    )
-  } catch (error) {
-    // Without a caretaker nobody would renew its claims, so the instance leaves again. If that fails too, it holds
-    // nothing yet.
-    await end(session).catch(() => {})
-    throw error
-  }
-  return new Holdfast(session, atOpen)
-}
-
-/**
- * Gives back what is still held and records the end of this instance, so that other processes no longer have to judge
- * it.
- */
-async function end(session: Session): Promise<void> {
-  const { instance, environment } = session
-  if (instance === null) return
-  await inPieces(() => session.call('instance.end', { id: instance, reason: 'its process closed the store' }))
-  // Only once the store has recorded the end: otherwise the death of this process still has to be proven.
-  if (!session.storeIsLocal) environment.host.ownMark.leave(environment.host.identity)
-}
-
-/** Which events to read, and from where on. */
-export interface EventOptions extends EventFilter {
-  /**
-   * Only events after this sequence number; default 0, from the oldest that is kept. Where retention has removed some of
-   * them, NOT_FOUND names the last that is gone (`facts.checkpoint`).
-   */
-  readonly since?: number | undefined
-  /** Ends the iteration. */
-  readonly signal?: AbortSignal | undefined
-}
+import type { Handler, WorkOptions } from './worker/work-options.ts'
+import { drainDefaultMs, lastAnswersMs, Worker } from './worker/worker.ts'
 
 /** A handle to one store. Create it with `open()`, and `close()` it when you are done. */
 export class Holdfast {
@@ -373,11 +178,11 @@ export class Holdfast {
         allNamespaces?: boolean | undefined
       } = {},
     ): Promise<StoreRecoveryReport> =>
-      this.#session.recover(
+      this.#session.recovery.recover(
         knownOptionsOf('recovery.detectAndRecoverStale', options, ['dryRun', 'maxAgeMs', 'allNamespaces']),
       ),
     /** What a recovery would do now, and what past recoveries did. Changes nothing. */
-    getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recoveryStats({}),
+    getRecoveryStats: (): Promise<RecoveryStats> => this.#session.recovery.stats({}),
     /** Everything that is held, soonest expiry first, and what looks wrong with it. Changes nothing. */
     detectStaleLocks: (options: StaleLocksOptions = {}): Promise<StaleLocks> =>
       reportStaleLocks(this.#session, options),
@@ -388,31 +193,8 @@ export class Holdfast {
    * the store closes. A filter does not save reads: events that do not match are read and dropped. For the events of
    * one item so far, call `queue.events(ref)`.
    */
-  async *events(options: EventOptions = {}): AsyncGenerator<EventView> {
-    const { since = 0, signal, ...wanted } = knownOptionsOf('events', options, eventOptionNames)
-    assertSignal('events', signal)
-    assertFilter(wanted)
-    let seq = since
-    while (!signal?.aborted && !this.#closing) {
-      const woken = new AbortController()
-      const unwake = this.#session.onRing(feed, () => woken.abort())
-      const stay = this.#session.onClosing(() => woken.abort())
-      try {
-        const page = await this.#session.call('events.list', { since: seq, limit: 500 })
-        for (const event of page.events) {
-          seq = event.seq
-          if (!isWanted(event, wanted)) continue
-          yield event
-          if (signal?.aborted) return
-        }
-        if (page.events.length > 0) continue
-        const until = signal ? AbortSignal.any([signal, woken.signal]) : woken.signal
-        await pause(this.#session.environment, eventPollMs, until)
-      } finally {
-        unwake()
-        stay()
-      }
-    }
+  events(options: EventOptions = {}): AsyncGenerator<EventView> {
+    return followEvents(this.#session, options)
   }
 
   /** Stops the workers, gives back what this process holds, and closes the store. A second call waits for the first. */
@@ -452,7 +234,7 @@ export class Holdfast {
       await this.#session.keeper.close()
     }
     const noted = this.#session.failures.flush()
-    await end(this.#session)
+    await endInstance(this.#session)
     await noted
   }
 
@@ -479,6 +261,3 @@ function assertWork(queue: unknown, handler: unknown): void {
     next: 'give a function as its second argument: async (item, { signal }) => { … }',
   })
 }
-
-const eventPollMs = 500
-const eventOptionNames = ['since', 'subject', 'id', 'kinds', 'queue', 'signal'] as const

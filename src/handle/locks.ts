@@ -202,7 +202,7 @@ export class Locks {
    */
   async recoverLocksOnStartup(options: { pauseReason?: string | undefined } = {}): Promise<StartupReport> {
     const asked = knownOptionsOf('locks.recoverLocksOnStartup', options, ['pauseReason'])
-    const healed = await this.#session.heal('open', asked)
+    const healed = await this.#session.recovery.heal('open', asked)
     const reports = [this.#atOpen, healed].filter((report) => report !== null)
     this.#atOpen = null
     const kept = await this.#keptByOthers()

@@ -165,7 +165,7 @@ export class Messages {
    * is off.
    */
   async processRetries(): Promise<Readonly<RetryCounts>> {
-    if (this.#session.settings.recovery.onClaim) await this.#session.heal('claim')
+    if (this.#session.settings.recovery.onClaim) await this.#session.recovery.heal('claim')
     return this.#redelivery.pass()
   }
 

@@ -12,6 +12,7 @@ import type { NextTaskOutcome, TaskClaimOutcome } from '../operations/task/claim
 import type { LockCleanup } from '../operations/task/cleanup.ts'
 import type { TaskHints } from '../operations/task/hint.ts'
 import { deathsAmong } from '../runtime/caretaker/heal.ts'
+import type { NamedItem } from '../runtime/lease/grants.ts'
 import type { Lease } from '../runtime/lease/held-lease.ts'
 import { type LeaseLeft, leftByRelease } from '../runtime/lease/lease-ending.ts'
 import { type CleanupOptions, repeatCleanup } from '../runtime/lease/lock-cleanup.ts'
@@ -413,16 +414,9 @@ export class Tasks {
   }
 
   /** Grants are remembered by id, so a key is looked up first unless the caller passes the token. */
-  async #held(
-    ref: string,
-    options: TokenOptions,
-  ): Promise<{ sent: string; id: string; token: number | undefined }> {
-    const token = this.#session.grants.tokenFor('item', ref, options)
-    // Named as the caller did, so it stays the same request when it is repeated after the grant was forgotten.
-    if (token !== undefined)
-      return { sent: ref, id: this.#session.grants.idOf(taskQueue, ref, token, options), token }
-    const kept = this.#session.grants.keptUnder(taskQueue, ref, options)
-    if (kept) return { sent: kept.id, id: kept.id, token: kept.token }
+  async #held(ref: string, options: TokenOptions): Promise<NamedItem> {
+    const named = this.#session.grants.itemNamed(taskQueue, ref, options)
+    if (named !== null) return named
     const id = (await this.getTask(ref))?.id ?? ref
     return { sent: id, id, token: this.#session.grants.tokenFor('item', id, options) }
   }

@@ -1,7 +1,7 @@
 /** What healing did: a dated line for each thing freed and one for the total, suitable for a cron job's log. */
 import { counted } from '../../domain/count.ts'
 import type { RecoveryStats } from '../../operations/recovery/stats.ts'
-import type { StoreRecoveryReport } from '../../runtime/session/session.ts'
+import type { StoreRecoveryReport } from '../../runtime/session/recovery.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import type { Call, OwnOption } from '../verb.ts'
 import type { View } from '../view.ts'

@@ -1,6 +1,7 @@
 /** What the holder of an item may ask: to change, finish or release it. Fills in the token where it is remembered. */
 import type { InputOf, ResultOf } from '../../operations/table.ts'
 import type { ItemView } from '../../operations/view.ts'
+import type { NamedItem } from '../../runtime/lease/grants.ts'
 import { type LeaseLeft, leftByRelease } from '../../runtime/lease/lease-ending.ts'
 import { optionsOf } from '../../runtime/session/input.ts'
 import type { TokenOptions } from '../call-options.ts'
@@ -11,13 +12,6 @@ import type { OptionsHere, QueueOperation, QueueRequests } from './queue-request
 type ItemWrite = {
   [Name in QueueOperation]: ResultOf<Name> extends ItemView ? Name : never
 }[QueueOperation]
-
-/** An item as the request refers to it (`sent`), and as its grant is remembered here (`id`). */
-interface Named {
-  readonly sent: string
-  readonly id: string
-  readonly token: number | undefined
-}
 
 export class HeldItems<Input> {
   readonly #requests: QueueRequests<Input, unknown>
@@ -38,7 +32,7 @@ export class HeldItems<Input> {
     options: OptionsHere<Name, keyof Fields | 'ref'>,
   ): Promise<QueueItem<Input>> {
     const by = optionsOf(operation, options) as TokenOptions
-    const { sent, id, token } = this.#granted(ref, by) ?? (await this.#found(ref, by))
+    const { sent, id, token } = this.#named(ref, by) ?? (await this.#find(ref, by))
     try {
       const request = this.#requests.of(operation, { ...fields, ref: sent, token }, by)
       const item: ItemView = await this.#requests.send(request)
@@ -58,7 +52,7 @@ export class HeldItems<Input> {
     options: OptionsHere<Name, keyof Fields | 'ref'>,
   ): Promise<QueueItem<Input>> {
     const by = optionsOf(operation, options) as TokenOptions
-    const subject = this.#granted(ref, by) ?? (await this.#found(ref, by))
+    const subject = this.#named(ref, by) ?? (await this.#find(ref, by))
     return await this.#end(operation, subject, fields, by)
   }
 
@@ -70,7 +64,7 @@ export class HeldItems<Input> {
     options: OptionsHere<Name, keyof Fields | 'ref'>,
   ): Promise<QueueItem<Input>> {
     const by = optionsOf(operation, options) as TokenOptions
-    const subject = this.#granted(ref, by) ?? (await this.#found(ref, by))
+    const subject = this.#named(ref, by) ?? (await this.#find(ref, by))
     const token = subject.token ?? this.#grants.completedUnder(subject.id, by)
     const item = await this.#end(operation, { ...subject, token }, fields, by)
     if (token !== undefined && by.token === undefined) this.#grants.noteCompleted(item.id, token, by)
@@ -79,7 +73,7 @@ export class HeldItems<Input> {
 
   async release(ref: string, options: TokenOptions & { reason?: string | undefined }): Promise<boolean> {
     optionsOf('queue.release', options)
-    const { sent, id, token } = this.#granted(ref, options) ?? (await this.#found(ref, options))
+    const { sent, id, token } = this.#named(ref, options) ?? (await this.#find(ref, options))
     const request = this.#requests.of('queue.release', { ref: sent, token }, options)
     return await this.#requests.session.endGrant(request, { kind: 'item', name: id, token }, leftByRelease)
   }
@@ -87,7 +81,7 @@ export class HeldItems<Input> {
   /** Skips defining the queue: it exists, since somebody holds an item of it. */
   async #end(
     operation: ItemWrite,
-    { sent, id, token }: Named,
+    { sent, id, token }: NamedItem,
     fields: object,
     by: TokenOptions,
   ): Promise<QueueItem<Input>> {
@@ -96,21 +90,12 @@ export class HeldItems<Input> {
     return (await this.#requests.session.endGrant(request, grant, leftBy)) as QueueItem<Input>
   }
 
-  /**
-   * The grant of an item whose token is known. Awaits nothing, so that completing an item and claiming the next in the
-   * same tick share a transaction, in that order. The request names the item as the caller did, so it stays the same
-   * request when it is repeated after the grant was forgotten.
-   */
-  #granted(ref: string, options: TokenOptions): Named | null {
-    const { queue } = this.#requests
-    const token = this.#grants.tokenFor('item', ref, options)
-    if (token !== undefined) return { sent: ref, id: this.#grants.idOf(queue, ref, token, options), token }
-    const kept = this.#grants.keptUnder(queue, ref, options)
-    return kept && { sent: kept.id, id: kept.id, token: kept.token }
+  #named(ref: string, options: TokenOptions): NamedItem | null {
+    return this.#grants.itemNamed(this.#requests.queue, ref, options)
   }
 
   /** Grants are remembered by id, so a key is looked up first. */
-  async #found(ref: string, options: TokenOptions): Promise<Named> {
+  async #find(ref: string, options: TokenOptions): Promise<NamedItem> {
     const id = (await this.#requests.get(ref))?.id ?? ref
     return { sent: id, id, token: this.#grants.tokenFor('item', id, options) }
   }

@@ -346,7 +346,7 @@ export class Queue<Input = unknown, Output = Input> {
   /** Gives back everything in this queue whose lease has lapsed. Also runs by itself, before claims and on a timer. */
   detectAndRecoverStale(options: { dryRun?: boolean | undefined } = {}): Promise<RecoveryReport> {
     return orReject(() =>
-      this.#session.recover({
+      this.#session.recovery.recover({
         ...knownOptionsOf('queue.detectAndRecoverStale', options, ['dryRun']),
         queue: this.name,
       }),
@@ -355,7 +355,7 @@ export class Queue<Input = unknown, Output = Input> {
 
   /** What a recovery would do now, and what past recoveries did. Changes nothing. */
   getRecoveryStats(): Promise<RecoveryStats> {
-    return this.#session.recoveryStats({ queue: this.name })
+    return this.#session.recovery.stats({ queue: this.name })
   }
 
   /**

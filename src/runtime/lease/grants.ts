@@ -19,6 +19,13 @@ export interface Grant extends LeaseRef {
   depth: number
 }
 
+/** An item as a request refers to it (`sent`), and as its grant is remembered here (`id`). */
+export interface NamedItem {
+  readonly sent: string
+  readonly id: string
+  readonly token: number | undefined
+}
+
 /** Who was granted it, if not this process's own agent. */
 interface By {
   readonly agent?: string | undefined
@@ -90,8 +97,24 @@ export class Grants {
     return grant !== undefined && this.#keeper.holds(grant)
   }
 
+  /**
+   * The item that a caller names by id or key, if its token is known. Awaits nothing, so that completing an item and
+   * claiming the next in the same tick share a transaction, in that order. A request names the item as the caller did,
+   * so it stays the same request when it is repeated after the grant was forgotten.
+   */
+  itemNamed(
+    queue: string,
+    ref: string,
+    options: By & { readonly token?: number | undefined },
+  ): NamedItem | null {
+    const token = this.tokenFor('item', ref, options)
+    if (token !== undefined) return { sent: ref, id: this.#idOf(queue, ref, token, options), token }
+    const kept = this.#keptUnder(queue, ref, options)
+    return kept && { sent: kept.id, id: kept.id, token: kept.token }
+  }
+
   /** The item that is held here under a key of its queue. While it is held, no other item has that key. */
-  keptUnder(queue: string, key: string, by: By): LeaseRef | null {
+  #keptUnder(queue: string, key: string, by: By): LeaseRef | null {
     const prefix = this.#keyOf('item', '', by)
     for (const [name, grants] of this.#byName) {
       if (!name.startsWith(prefix)) continue
@@ -105,7 +128,7 @@ export class Grants {
    * Grants are remembered by id. This finds the id of an item that a caller names by id, or by key and token, if it was
    * granted here. The token alone would be a guess, because items claimed together share it.
    */
-  idOf(queue: string, ref: string, token: number | undefined, by: By): string {
+  #idOf(queue: string, ref: string, token: number | undefined, by: By): string {
     const named = this.#latest('item', ref, by)
     if (named?.token === token && named?.item?.queue === queue) return ref
     for (const grants of this.#byName.values()) {

@@ -2,61 +2,32 @@
 
 import { type Bell, bellNumber } from '../../domain/bell.ts'
 import { taskQueue } from '../../domain/task.ts'
-import { shown } from '../../domain/text.ts'
 import type { OpenedEngine } from '../../engines/open.ts'
 import type { Environment } from '../../environment.ts'
-import { closedError, type HoldfastErrorOf, InvalidError, isHoldfastError, revive } from '../../errors.ts'
+import { closedError, type HoldfastErrorOf, isHoldfastError } from '../../errors.ts'
 import type { CheckedLogger } from '../../logger.ts'
 import { checkCommand } from '../../operations/decide.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
-import type { RecoveryReport, RecoveryTrigger } from '../../operations/recovery/report.ts'
-import type { RecoveryStats } from '../../operations/recovery/stats.ts'
-import {
-  type Execute,
-  entropyFor,
-  type InputOf,
-  type OperationName,
-  type ResultOf,
-} from '../../operations/table.ts'
+import { entropyFor, type InputOf, type OperationName, type ResultOf } from '../../operations/table.ts'
 import { searchedTo } from '../../operations/task/seek.ts'
 import type { Settings } from '../../options.ts'
 import type { Caller, Command } from '../../port/command.ts'
-import { findDeaths, type Healing, heal, healAtOpen } from '../caretaker/heal.ts'
 import type { RecoveryFailures } from '../caretaker/recovery-failures.ts'
-import { healerOf, healOthers } from '../caretaker/store-healing.ts'
 import { type GrantedItem, Grants } from '../lease/grants.ts'
 import type { Lease } from '../lease/held-lease.ts'
 import type { Keeper } from '../lease/keeper.ts'
 import { type LeaseEnding, LeaseEndings, type LeaseLeft } from '../lease/lease-ending.ts'
 import { inTime } from '../waiting/deadline.ts'
+import { ExpectedWork } from '../waiting/expected-work.ts'
 import { claimFound, isTaskThere, type TaskSearch, wantedOf } from '../waiting/task-search.ts'
 import { withCallerStack } from './caller-stack.ts'
 import { orReject } from './input.ts'
+import { LockUsers } from './lock-users.ts'
+import { Recovery } from './recovery.ts'
 import { type CallOptions, type OptionsOf, type Request, requestOf } from './request.ts'
-
-/** A worker that claims through the processing lock of its queue. */
-export interface LockUse {
-  /** False once the worker has lost the lock: other workers then need not wait for it. */
-  isAtWork(): boolean
-}
 
 /** Beyond it, agents are introduced again. */
 const maxIntroduced = 10_000
-
-type HealingOptions = Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
-
-export interface RecoverOptions extends Omit<HealingOptions, 'pauseReason'> {
-  /** Also what lapsed or was lost in all other namespaces of the store. */
-  readonly allNamespaces?: boolean | undefined
-}
-
-/** What was reclaimed. */
-export interface StoreRecoveryReport extends RecoveryReport {
-  /** `namespace`: where it was, if that is not the handle's own. */
-  readonly reclaimed: (RecoveryReport['reclaimed'][number] & { readonly namespace?: string })[]
-  /** With `allNamespaces`: the other namespaces in which there was something to do. */
-  readonly namespaces?: readonly string[] | undefined
-}
 
 export class Session {
   readonly engine: OpenedEngine
@@ -71,11 +42,12 @@ export class Session {
   readonly logger: CheckedLogger
   /** Recovery failures that this process has seen. */
   readonly failures: RecoveryFailures
+  readonly recovery: Recovery
+  readonly lockUsers = new LockUsers()
+  readonly expectedWork = new ExpectedWork()
   readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
   /** Agents already introduced: they read their inbox here, so others can write to them. */
   readonly #introduced = new Set<string>()
-  readonly #expectant = new Map<string, Set<() => void>>()
-  readonly #lockUses = new Map<string, LockUse>()
   readonly #whenClosing = new Set<() => void>()
   #isClosed = false
   /** Set once the workers have stopped: anything claimed after that would stay held. */
@@ -98,6 +70,14 @@ export class Session {
     this.logger = parts.logger
     this.failures = parts.failures
     this.failures.writeWith((input) => this.call('recovery.noteFailure', input))
+    const byHand = { renew: false }
+    this.recovery = new Recovery({
+      ...parts,
+      storeIsLocal: this.storeIsLocal,
+      execute: (operation, input) => this.call(operation, input),
+      executeIn: (namespace, operation, input) =>
+        this.#ask(this.#command({ operation, input, options: byHand }, namespace), byHand),
+    })
   }
 
   /** Set when the handle begins to close. */
@@ -296,71 +276,6 @@ export class Session {
       : { agent, instance: null, quotas, host, isForAnother: true }
   }
 
-  /** Work for a queue was submitted in this turn of the event loop: a claim sent now shares its transaction. */
-  expectWork(queue: string): void {
-    for (const listener of this.#expectant.get(queue) ?? []) listener()
-  }
-
-  onExpectedWork(queue: string, listener: () => void): () => void {
-    const listeners = this.#expectant.get(queue) ?? new Set()
-    this.#expectant.set(queue, listeners.add(listener))
-    return () => {
-      listeners.delete(listener)
-      // Queue names come and go: do not keep entries for old ones.
-      if (listeners.size === 0 && this.#expectant.get(queue) === listeners) this.#expectant.delete(queue)
-    }
-  }
-
-  /**
-   * Lets one worker at a time claim through the processing lock of a queue. To the store this whole process is one
-   * holder, so a second worker would be given the item that the first is working on. False while another worker uses
-   * it.
-   */
-  useLock(queue: string, use: LockUse): boolean {
-    const other = this.#lockUses.get(queue)
-    if (other !== undefined && other !== use && other.isAtWork()) return false
-    this.#lockUses.set(queue, use)
-    return true
-  }
-
-  /** Lets another worker claim through the lock. */
-  leaveLock(queue: string, use: LockUse): void {
-    if (this.#lockUses.get(queue) === use) this.#lockUses.delete(queue)
-  }
-
-  /** Reclaims lapsed leases and those of processes proven dead. */
-  async heal(trigger: RecoveryTrigger, options: HealingOptions = {}): Promise<RecoveryReport> {
-    const healing = this.#healingBy(trigger, options)
-    return heal(healing, await findDeaths(healing))
-  }
-
-  #healingBy(trigger: RecoveryTrigger, options: HealingOptions): Healing {
-    return {
-      ...(trigger === 'open' ? { pauseReason: this.settings.recovery.pauseReason } : {}),
-      ...options,
-      environment: this.environment,
-      storeIsLocal: this.storeIsLocal,
-      trigger,
-      execute: (operation, input) => this.call(operation, input),
-      log: (level, name, facts) => this.logger[level]?.(facts, name),
-    }
-  }
-
-  /** Does the same in all other namespaces, and adds it to the report on our own. No instance is registered there. */
-  #healOthers(options: HealingOptions, own: RecoveryReport): Promise<StoreRecoveryReport> {
-    const healing = this.#healingBy('manual', options)
-    const byHand = { renew: false }
-    return healOthers(
-      {
-        ...healing,
-        healer: healerOf(healing),
-        executeIn: (namespace, operation, input) =>
-          this.#ask(this.#command({ operation, input, options: byHand }, namespace), byHand),
-      },
-      own,
-    )
-  }
-
   /**
    * An agent that reads its inbox can be written to. Reading writes nothing, so this is a separate call, once per
    * agent. Reading must work where nothing can be written; a failed introduction is retried with the next read.
@@ -373,71 +288,6 @@ export class Session {
       this.#introduced.add(agent)
     } catch (error) {
       if (!isHoldfastError(error) || error.code === 'INVALID') throw error
-    }
-  }
-
-  /** Heals what has to be healed before the store is used; `more` says whether some is left. */
-  async healAtOpen(): Promise<RecoveryReport> {
-    const healing = this.#healingBy('open', {})
-    return healAtOpen(healing, await findDeaths(healing))
-  }
-
-  /** A failure to heal is logged and keeps nobody from working. */
-  async healIfPossible(
-    trigger: RecoveryTrigger,
-    healing = () => this.heal(trigger),
-  ): Promise<RecoveryReport | null> {
-    try {
-      return await healing()
-    } catch (error) {
-      this.logger.warn({ trigger, error: String(error) }, 'recovery.failed')
-      return null
-    }
-  }
-
-  /** Recovery on request. If it fails, the caller is told what happened and what to do, and the store records it. */
-  async recover({ allNamespaces = false, ...options }: RecoverOptions = {}): Promise<StoreRecoveryReport> {
-    if (typeof allNamespaces !== 'boolean') {
-      throw new InvalidError({
-        what: `detectAndRecoverStale: allNamespaces: ${shown(allNamespaces)} is neither true nor false`,
-        next: 'give true for all namespaces of the store, or leave it out',
-      })
-    }
-    try {
-      const own = await this.heal('manual', options)
-      return allNamespaces ? await this.#healOthers(options, own) : own
-    } catch (error) {
-      if (!isHoldfastError(error) || error.code === 'INVALID') throw error
-      this.failures.note({ trigger: 'manual', queue: options.queue, error: error.message })
-      throw revive({
-        code: error.code,
-        what: `recovery failed: ${error.what}`,
-        next: `${error.next}; what was already released stays released, and retrying is safe`,
-        facts: error.facts,
-        cause: error,
-      })
-    }
-  }
-
-  /** Instances that this machine can prove dead and that nobody has ended yet. */
-  async deadInstances(): Promise<string[]> {
-    const { environment, storeIsLocal } = this
-    const execute: Execute = (operation, input) => this.call(operation, input)
-    return (await findDeaths({ environment, storeIsLocal, execute })).map(({ instance }) => instance)
-  }
-
-  /** Counts what a recovery would act on: lapsed leases, and those of processes this machine can prove dead. */
-  async recoveryStats(of: { queue?: string }): Promise<RecoveryStats> {
-    await this.failures.flush()
-    const dead = await this.deadInstances()
-    const stats = await this.call('recovery.stats', { ...of, dead })
-    // Failures that could not be written to the store are known only here.
-    const { pending, last } = this.failures
-    if (pending === 0 || of.queue !== undefined) return stats
-    return {
-      ...stats,
-      totals: { ...stats.totals, failures: stats.totals.failures + pending },
-      lastError: last,
     }
   }
 
