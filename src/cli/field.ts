@@ -1,19 +1,8 @@
-/** The kinds of fields in an operation's input, so that words of a command line can be parsed as them. */
+/** The fields of an operation's input, so that words of a command line can be parsed as them. */
 import * as z from 'zod'
 import type { AnyOperation } from '../operations/operation.ts'
+import { type FieldKind, kindOf, unwrap } from './field-kind.ts'
 import type { Verb } from './verb.ts'
-
-export type FieldKind =
-  | 'text'
-  | 'texts'
-  | 'integer'
-  | 'boolean'
-  | 'duration'
-  | 'durations'
-  | 'time'
-  | 'choice'
-  | 'choices'
-  | 'json'
 
 export interface Field {
   readonly name: string
@@ -45,48 +34,6 @@ function fieldOf(name: string, schema: z.ZodType): Field {
     isNullable,
     description,
   }
-}
-
-/** Strips the wrappers that say whether a field may be omitted or null; its kind is inside. */
-function unwrap(schema: z.ZodType): { inner: z.ZodType; isNullable: boolean; description: string } {
-  let inner = schema
-  let isNullable = false
-  let description = schema.description ?? ''
-  while (inner instanceof z.ZodOptional || inner instanceof z.ZodNullable || inner instanceof z.ZodDefault) {
-    isNullable ||= inner instanceof z.ZodNullable
-    inner = inner.unwrap() as z.ZodType
-    description ||= inner.description ?? ''
-  }
-  return { inner, isNullable, description }
-}
-
-function kindOf(name: string, schema: z.ZodType): Pick<Field, 'kind' | 'choices'> {
-  const plain = (kind: FieldKind) => ({ kind, choices: [] })
-  const isDuration = name.endsWith('Ms')
-  if (schema instanceof z.ZodNumber) {
-    if (isDuration) return plain('duration')
-    return plain(name.endsWith('At') ? 'time' : 'integer')
-  }
-  if (schema instanceof z.ZodString) return plain('text')
-  if (schema instanceof z.ZodBoolean) return plain('boolean')
-  if (schema instanceof z.ZodEnum) return { kind: 'choice', choices: schema.options.map(String) }
-  if (schema instanceof z.ZodArray) return listOf(name, schema.element as z.ZodType)
-  if (schema instanceof z.ZodUnion) return unionOf(name, schema.options as readonly z.ZodType[])
-  return plain('json')
-}
-
-function listOf(name: string, element: z.ZodType): Pick<Field, 'kind' | 'choices'> {
-  const { kind, choices } = kindOf(name, unwrap(element).inner)
-  if (kind === 'duration') return { kind: 'durations', choices }
-  if (kind === 'choice') return { kind: 'choices', choices }
-  return { kind: kind === 'text' ? 'texts' : 'json', choices: [] }
-}
-
-/** A union of one and several of the same kind is treated as several. */
-function unionOf(name: string, options: readonly z.ZodType[]): Pick<Field, 'kind' | 'choices'> {
-  const kinds = options.map((option) => kindOf(name, unwrap(option).inner))
-  const several = kinds.find(({ kind }) => kind === 'texts' || kind === 'choices')
-  return several ?? { kind: 'text', choices: [] }
 }
 
 /** A field with several values is given one at a time, by its singular. `--agent` is taken: it names who acts. */

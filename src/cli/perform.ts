@@ -6,10 +6,10 @@ import { InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { type AnyOperation, parseInput } from '../operations/operation.ts'
 import type { OperationName } from '../operations/table.ts'
+import { drawAnswer, exitOf } from './answer.ts'
 import { type CallParts, CommandCall } from './call.ts'
 import { confirm } from './confirm.ts'
 import { drawn } from './drawing.ts'
-import { exitCodeOf } from './exit.ts'
 import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
 import { asTyped } from './input-error.ts'
 import { type Io, readStdin, readText } from './io.ts'
@@ -65,7 +65,7 @@ async function performTyped(
     ...wantsOf(verb, operation),
   })
   try {
-    return await act(verb, call)
+    return await act(verb, operation, call)
   } catch (error) {
     throw await withNearestName(error, call)
   } finally {
@@ -86,7 +86,7 @@ function wantsOf(verb: Verb, operation: AnyOperation | null): Pick<CallParts, 'm
   return { mayMake: verb.makesStore === true, heals, lives: verb.lives === true }
 }
 
-async function act(verb: Verb, call: CommandCall): Promise<number> {
+async function act(verb: Verb, operation: AnyOperation | null, call: CommandCall): Promise<number> {
   const isRefused = await askFirst(verb, call)
   if (isRefused) return 1
   const { forPid } = call.options
@@ -97,12 +97,8 @@ async function act(verb: Verb, call: CommandCall): Promise<number> {
   if (exitOf(verb, answer) === errorCodes.LEASE_LOST.exit) await assertLost(call, holding)
   noting(call, () => remember(verb, call, holding, answer))
   if (answer === null && verb.missing) throw notFound(verb.missing(call.input))
-  await show(verb, call, answer)
+  await show(verb, operation, call, answer)
   return exitOf(verb, answer)
-}
-
-function exitOf(verb: Verb, answer: unknown): number {
-  return verb.exit?.(answer) ?? exitCodeOf(answer)
 }
 
 /**
@@ -170,14 +166,19 @@ function notFound(what: string): NotFoundError {
   return new NotFoundError({ what, next: 'check the name, and the store with `holdfast config print`' })
 }
 
-async function show(verb: Verb, call: CommandCall, answer: unknown): Promise<void> {
+async function show(
+  verb: Verb,
+  operation: AnyOperation | null,
+  call: CommandCall,
+  answer: unknown,
+): Promise<void> {
   if (call.isJson) {
     const shown = verb.json ? verb.json(answer, call.input) : asObject(named(verb, answer))
     if (shown !== null) printJson(call.io, shown)
     return
   }
   await call.lookAround()
-  const text = verb.text(answer, call.view, call.input)
+  const text = drawAnswer(verb, operation, answer, call)
   if (drawn(text) !== '') printText(call.io, text)
   const hint = call.io.isTalkSeen ? verb.hint?.(answer, call.input) : null
   if (hint) call.say(hint)

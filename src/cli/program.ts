@@ -1,5 +1,6 @@
 /** The command line for commander, built from the catalogue of verbs and the table of operations. */
 import { type Argument, Command, CommanderError, Option } from 'commander'
+import { unquoted } from '../domain/shell-word.ts'
 import { systemEnvironment } from '../host/system.ts'
 import type { AnyOperation } from '../operations/operation.ts'
 import { operations } from '../operations/table.ts'
@@ -51,7 +52,6 @@ function talkOnly(io: Io): Io {
 /** Called by the shell completion scripts, not by people. */
 async function answerShell(args: readonly string[], io: Io): Promise<number> {
   const { complete } = await import('./complete.ts')
-  const { unquoted } = await import('../domain/shell-word.ts')
   const isQuoted = args[0] === '--quoted'
   const words = args.slice(isQuoted ? 1 : 0)
   const typed = words[0] === '--' ? words.slice(1) : words

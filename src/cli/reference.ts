@@ -1,7 +1,8 @@
 /** All commands with their arguments and options, for tests and for the generated reference. */
 import { Command } from 'commander'
 import { catalogue, type Group } from './catalogue.ts'
-import { type FieldKind, fieldsOf, offeredFields, optionName } from './field.ts'
+import { fieldsOf, offeredFields, optionName } from './field.ts'
+import type { FieldKind } from './field-kind.ts'
 import { fillGroup, operationOf } from './program.ts'
 import type { Verb } from './verb.ts'
 

@@ -2,10 +2,12 @@
  * A verb of the command line: one row that names an operation, lists the fields given by position, and says how to show
  * the answer. Everything else (options, bounds, help) comes from the operation's schema.
  */
+import type { ErrorCode } from '../error-codes.ts'
 import type { Holdfast } from '../handle/holdfast.ts'
 import type { InputOf, OperationName, ResultOf } from '../operations/table.ts'
 import type { Drawn } from './drawing.ts'
 import type { Io } from './io.ts'
+import type { Column, Detail, EntryOf } from './layout.ts'
 import type { Leased, LeaseFiles } from './lease-file.ts'
 import type { Settings } from './settings.ts'
 import type { View } from './view.ts'
@@ -73,9 +75,21 @@ export interface Verb<Name extends OperationName = OperationName, Answer = unkno
   readonly shape?: (input: Input, options: Input) => Input
   /** Replaces the single execution of the operation. */
   readonly act?: (call: Call<Name>) => Promise<Answer>
-  readonly text: (answer: Answer, view: View, input: InputOf<Name>) => Drawn
+  /**
+   * How people see the answer, if it is a list: these columns. Without any of this, they see all of the answer, as a
+   * table or as details.
+   */
+  readonly columns?: NoInfer<readonly Column<EntryOf<Answer>>[]>
+  /** If it is one thing: these lines. */
+  readonly details?: NoInfer<readonly Detail<NonNullable<Answer>>[]>
+  /** What follows the details, after an empty line. */
+  readonly below?: (answer: NonNullable<NoInfer<Answer>>, view: View) => Drawn | null
+  /** If it is yes or no: one of two sentences, in which `<ref>` stands for that argument. */
+  readonly says?: { readonly yes: string; readonly no: string; readonly exit?: ErrorCode }
+  /** Where words do better than any of these. */
+  readonly text?: (answer: Answer, view: View, input: InputOf<Name>) => Drawn
   /** What the answer is. `--json` shows it under this name, the same for every verb that returns such a thing. */
-  readonly noun?: 'item' | 'task' | 'lock' | 'queue' | 'progress' | 'recipient'
+  readonly noun?: string
   /** What `--json` shows, if not the answer itself. */
   readonly json?: (answer: Answer, input: InputOf<Name>) => object | null
   /** A hint for people on what to do next; printed to stderr, only on a terminal. */

@@ -1,15 +1,16 @@
 /** `holdfast agent`: agents and their processes. */
 
-import { errorCodes } from '../../error-codes.ts'
 import { InvalidError } from '../../errors.ts'
 import type { Agent } from '../../handle/agents.ts'
-import { type Drawing, lines } from '../drawing.ts'
-import { formatDuration } from '../duration.ts'
+import type { StaleLocks } from '../../operations/lease/watch.ts'
+import { lines } from '../drawing.ts'
+import { type Column, drawTable } from '../layout.ts'
 import { verb } from '../verb.ts'
-import type { View } from '../view.ts'
+import { expiryText } from './lease-marks.ts'
 
 const register = verb({
   name: 'register',
+  noun: 'agent',
   summary:
     'Say which running process stands behind an agent: its leases end at once when that is proven dead.',
   options: [
@@ -28,46 +29,40 @@ const register = verb({
     const hf = await call.open()
     return hf.agents.register({ pid: Number(pid) })
   },
-  text: (agent, view) => agentTable([agent], view),
-  json: (agent) => ({ agent }),
+  text: (agent, view) => drawTable(agentColumns, [agent], view),
 })
 
 const beat = verb({
   name: 'beat',
+  noun: 'alive',
   operation: 'agents.beat',
-  async act(call) {
-    const hf = await call.open()
-    return hf.agents.beat()
-  },
-  text: (alive) => (alive ? 'alive' : 'no running process is registered'),
-  json: (alive) => ({ alive }),
-  exit: (alive) => (alive ? 0 : errorCodes.NOT_FOUND.exit),
+  act: async (call) => (await call.open()).agents.beat(),
+  says: { yes: 'alive', no: 'no running process is registered', exit: 'NOT_FOUND' },
 })
 
-function agentTable(agents: readonly Agent[], view: View): Drawing {
-  return view.table(
-    ['agent', 'host', 'pid', 'since', 'crashes', 'liveness'],
-    agents.map((agent) => [
-      agent.agent,
-      agent.hostName,
-      agent.pid,
-      view.time(agent.startedAt),
-      agent.suspect ? `${agent.crashes} (suspect)` : agent.crashes,
-      `${agent.liveness}: ${agent.evidence}`,
-    ]),
-  )
-}
+const agentColumns: readonly Column<Agent>[] = [
+  'agent',
+  ['host', 'hostName'],
+  'pid',
+  ['since', 'startedAt'],
+  ['crashes', ({ crashes, suspect }) => (suspect ? `${crashes} (suspect)` : crashes)],
+  ['liveness', ({ liveness, evidence }) => `${liveness}: ${evidence}`],
+]
 
-const list = verb({
+const list = verb<'agents.list', readonly Agent[]>({
   name: 'list',
+  noun: 'agents',
   operation: 'agents.list',
-  async act(call) {
-    const hf = await call.open()
-    return hf.agents.list({ ...call.input })
-  },
-  text: agentTable,
-  json: (agents) => ({ agents }),
+  act: async (call) => (await call.open()).agents.list({ ...call.input }),
+  columns: agentColumns,
 })
+
+const heldColumns: readonly Column<StaleLocks['locks'][number]>[] = [
+  'kind',
+  ['what', 'title'],
+  'token',
+  ['lease', expiryText],
+]
 
 const show = verb({
   name: 'show',
@@ -84,15 +79,9 @@ const show = verb({
     }
   },
   text({ agent, processes, holds }, view) {
-    const rows = holds.map(({ kind, title, token, isExpired, expiredMs, remainingMs }) => [
-      kind,
-      title,
-      token,
-      isExpired ? `expired ${formatDuration(expiredMs)} ago` : `${formatDuration(remainingMs)} left`,
-    ])
     return lines([
-      processes.length === 0 ? `${agent} has no running process` : agentTable(processes, view),
-      ...(rows.length === 0 ? ['holds nothing'] : ['', view.table(['kind', 'what', 'token', 'lease'], rows)]),
+      processes.length === 0 ? `${agent} has no running process` : drawTable(agentColumns, processes, view),
+      ...(holds.length === 0 ? ['holds nothing'] : ['', drawTable(heldColumns, holds, view)]),
     ])
   },
 })

@@ -43,7 +43,6 @@ const follow = verb({
       for await (const event of hf.events({ since, signal })) call.emit(eventLine(event, call.view), event)
     })
   },
-  text: () => '',
 })
 
 async function beginning(given: unknown, newest: () => Promise<EventPage>): Promise<number> {

@@ -14,11 +14,7 @@ export const find = verb({
   name: 'find',
   operation: 'fleet.find',
   positional: ['ref'],
-  text: ({ found }, view) =>
-    view.table(
-      ['kind', 'id', 'queue', 'title'],
-      found.map(({ kind, id, queue, title }) => [kind, id, queue, title]),
-    ),
+  columns: ['kind', 'id', 'queue', 'title'],
   exit: ({ found }) => (found.length === 0 ? errorCodes.NOT_FOUND.exit : 0),
 })
 

@@ -3,6 +3,7 @@ import { counted } from '../../domain/count.ts'
 import type { RecoveryStats } from '../../operations/recovery/stats.ts'
 import type { StoreRecoveryReport } from '../../runtime/session/recovery.ts'
 import { type Drawing, lines } from '../drawing.ts'
+import type { Detail } from '../layout.ts'
 import type { Call, OwnOption } from '../verb.ts'
 import type { View } from '../view.ts'
 
@@ -53,20 +54,21 @@ export function healingLines<Report extends Healing>(
   return { ...report, reclaimed: [] }
 }
 
-export function recoveryStatsText(stats: RecoveryStats, view: View): Drawing {
-  const { lastRun, totals, lastError } = stats
-  return view.pairs([
-    ['due now', freedText(stats)],
-    [
-      'last run',
-      lastRun && `${view.time(lastRun.at)} by ${lastRun.by} (${lastRun.trigger}): ${freedText(lastRun)}`,
-    ],
-    ['in all', freedText(totals)],
-    [
-      'failures',
-      lastError &&
-        `${totals.failures}; the last ${view.time(lastError.at)} by ${lastError.by} (${lastError.trigger}): ${lastError.error}`,
-    ],
-    ['last look', stats.lastSweptAt === null ? null : view.time(stats.lastSweptAt)],
-  ])
+export const recoveryDetails: readonly Detail<RecoveryStats>[] = [
+  ['due now', freedText],
+  ['last run', ({ lastRun }, view) => lastRun && `${byWhom(lastRun, view)}: ${freedText(lastRun)}`],
+  ['in all', ({ totals }) => freedText(totals)],
+  [
+    'failures',
+    ({ totals, lastError }, view) =>
+      lastError && `${totals.failures}; the last ${byWhom(lastError, view)}: ${lastError.error}`,
+  ],
+  ['last look', 'lastSweptAt'],
+]
+
+function byWhom(
+  { at, by, trigger }: NonNullable<RecoveryStats['lastRun' | 'lastError']>,
+  view: View,
+): string {
+  return `${view.time(at)} by ${by} (${trigger})`
 }

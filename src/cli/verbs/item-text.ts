@@ -1,8 +1,8 @@
 /** Text for items, leases and locks. */
-import { quotedWord } from '../../domain/shell-word.ts'
 import type { ItemView, LeaseView, LockView } from '../../operations/view.ts'
-import { type Drawing, lines, textLines } from '../drawing.ts'
+import { textLines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
+import type { Column, Detail } from '../layout.ts'
 import type { Leased } from '../lease-file.ts'
 import { brief, type View } from '../view.ts'
 
@@ -16,23 +16,18 @@ export function itemLine(item: ItemView): string {
   return `${nameOf(item)}  ${item.state}`
 }
 
-export function itemTable(items: readonly ItemView[], view: View): Drawing {
-  return view.table(
-    ['id', 'key', 'state', 'phase', 'pri', 'holder', 'payload'],
-    items.map((item) => [
-      item.id,
-      item.key ?? '',
-      item.state,
-      phaseText(item, view),
-      item.priority,
-      holderText(item.lease, view),
-      item.payload == null ? null : brief(item.payload, payloadShown),
-    ]),
-  )
-}
-
 /** Enough to tell payloads apart. */
 const payloadShown = 60
+
+export const itemColumns: readonly Column<ItemView>[] = [
+  'id',
+  'key',
+  'state',
+  ['phase', phaseText],
+  ['pri', 'priority'],
+  ['holder', ({ lease }, view) => holderText(lease, view)],
+  ['payload', ({ payload }) => (payload == null ? null : brief(payload, payloadShown))],
+]
 
 /** What has to happen before the item can be claimed, and when it runs, if known. */
 function phaseText({ phase, quarantine, waitingFor, runAt }: ItemView, view: View): string {
@@ -48,37 +43,45 @@ export function holderText(lease: LeaseView | null, view: View): string {
   return `${lease.agent ?? 'nobody known'}, ${view.leaseLeft(lease)}`
 }
 
+/** The lines about whoever holds something. */
+export const leaseDetails: readonly Detail<Pick<ItemView, 'lease' | 'token'>>[] = [
+  ['lease', ({ lease }, view) => lease && leasePeriod(lease, view)],
+  ['token', ({ lease, token }) => lease && token],
+]
+
 /** Everything about one item, for `show`. */
-export function itemPairs(item: ItemView, view: View): Drawing {
-  return view.pairs([
-    ['id', item.id],
-    ['queue', item.queue],
-    ['key', item.key],
-    ['state', `${item.state} (${item.phase})`],
-    ['priority', item.priority],
-    ['holder', item.lease && holderText(item.lease, view)],
-    ['lease', item.lease && leasePeriod(item.lease, view)],
-    ['token', item.lease && item.token],
-    ['waits for', item.waitingFor.join(', ')],
-    ['not before', item.runAt === null ? null : view.time(item.runAt)],
-    ['quarantine', item.quarantine && (item.quarantine.reason ?? view.time(item.quarantine.at))],
-    [
-      'attempts',
-      `${item.attempts} (${item.failures} of ${item.maxAttempts} failures, ${item.crashes} crashes)`,
-    ],
-    ['error', item.error?.message],
-    ['stack', item.error?.stack && textLines(item.error.stack)],
-    ['added', `${view.time(item.addedAt)} by ${item.submittedBy ?? 'nobody known'}`],
-    ['closed', item.closedAt === null ? null : view.time(item.closedAt)],
-    ['progress', item.progress == null ? null : brief(item.progress)],
-    ['result', item.result == null ? null : brief(item.result)],
-    ['data', Object.keys(item.data).length === 0 ? null : brief(item.data)],
-    ['payload', item.payload == null ? null : brief(item.payload)],
-    ['version', item.version],
-  ])
+export const itemDetails: readonly Detail<ItemView>[] = [
+  'id',
+  'queue',
+  'key',
+  ['state', ({ state, phase }) => `${state} (${phase})`],
+  'priority',
+  ['holder', ({ lease }, view) => holderText(lease, view)],
+  ...leaseDetails,
+  ['waits for', 'waitingFor'],
+  ['not before', 'runAt'],
+  ['quarantine', quarantineText],
+  [
+    'attempts',
+    ({ attempts, failures, maxAttempts, crashes }) =>
+      `${attempts} (${failures} of ${maxAttempts} failures, ${crashes} crashes)`,
+  ],
+  ['error', ({ error }) => error?.message],
+  ['stack', ({ error }) => error?.stack && textLines(error.stack)],
+  ['added', ({ addedAt, submittedBy }, view) => `${view.time(addedAt)} by ${submittedBy ?? 'nobody known'}`],
+  ['closed', 'closedAt'],
+  'progress',
+  'result',
+  ['data', ({ data }) => (Object.keys(data).length === 0 ? null : brief(data))],
+  'payload',
+  'version',
+]
+
+export function quarantineText({ quarantine }: Pick<ItemView, 'quarantine'>, view: View): string | null {
+  return quarantine && (quarantine.reason ?? view.time(quarantine.at))
 }
 
-export function leasePeriod(lease: LeaseView, view: View): string {
+function leasePeriod(lease: LeaseView, view: View): string {
   const kind = lease.instance === null ? 'manual' : 'bound to its process'
   return `${lease.leaseMs === null ? '' : `${formatDuration(lease.leaseMs)}, `}until ${view.leaseTime(lease.expiresAt)} (${view.leaseLeft(lease)}), ${kind}`
 }
@@ -89,11 +92,6 @@ export function heldBy(holder: string | null, expiresAt: number | null, view: Vi
 
 export function pausedText(reason: string | null): string {
   return reason ? `paused: ${reason}` : 'paused'
-}
-
-/** Adds how to get the next page of a list. */
-export function withNext(text: Drawing, next: string | null, view: View): Drawing {
-  return next === null ? text : lines([text, view.colors.dim(`more: --after ${quotedWord(next)}`)])
 }
 
 export function itemGrant({ id, token }: Pick<ItemView, 'id' | 'token'>): Leased & { token: number } {

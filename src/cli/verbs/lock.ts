@@ -8,12 +8,13 @@ import type { NamedAcquireOutcome } from '../../operations/lock/lock.ts'
 import type { LockInfo } from '../../operations/lock/read.ts'
 import type { LockView } from '../../operations/view.ts'
 import { given, inPieces, sumOf } from '../../runtime/session/input.ts'
-import { type Drawing, lines } from '../drawing.ts'
+import { lines } from '../drawing.ts'
 import { whileInterruptible } from '../interrupt.ts'
+import { type Column, drawTable } from '../layout.ts'
 import { type Call, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { forPid } from './claim-options.ts'
-import { heldBy, holderText, lockGrant, lockLine, withNext } from './item-text.ts'
+import { heldBy, holderText, lockGrant, lockLine } from './item-text.ts'
 import { progressBar } from './progress-text.ts'
 import { manyRequests, waitOption, waitOptionMs } from './wait.ts'
 
@@ -85,56 +86,52 @@ const status = verb({
   name: 'status',
   operation: 'locks.getCurrentLockInfo',
   positional: ['name'],
-  text: infoText,
+  details: [
+    ['lock', 'name'],
+    ['state', stateText],
+    ['for', ({ lockedBy, holder }) => (lockedBy === holder ? null : lockedBy)],
+    ['holder', (info, view) => (info.stale ? null : holderOf(info, view))],
+    ['last holder', (info, view) => (info.stale ? holderOf(info, view) : null)],
+    ['user', 'lockedByUser'],
+    ['reason', 'lockReason'],
+    ['since', 'lockedAt'],
+    ['until', ({ expiresAt }, view) => (expiresAt === null ? null : view.leaseTime(expiresAt))],
+    ['slots', ({ slots }) => (slots.length > 1 ? slots.length : null)],
+    ['waiting', ({ waiting }) => waiting || null],
+    ['progress', ({ progress }) => progress && `${progress.status}  ${progressBar(progress)}`],
+    'token',
+  ],
 })
 
-function infoText(info: LockInfo, view: View): Drawing {
-  const slot = info.slots.find(({ lease }) => lease.token === info.token)
-  const held = info.isLocked ? 'held' : 'free'
-  return view.pairs([
-    ['lock', info.name],
-    ['state', info.stale ? 'free (its last lease lapsed)' : held],
-    ['for', info.lockedBy === info.holder ? null : info.lockedBy],
-    [
-      info.stale ? 'last holder' : 'holder',
-      slot && info.holder !== null ? holderText(slot.lease, view) : null,
-    ],
-    ['user', info.lockedByUser],
-    ['reason', info.lockReason],
-    ['since', info.lockedAt === null ? null : view.time(info.lockedAt)],
-    ['until', info.expiresAt === null ? null : view.leaseTime(info.expiresAt)],
-    ['slots', info.slots.length > 1 ? info.slots.length : null],
-    ['waiting', info.waiting === 0 ? null : info.waiting],
-    ['progress', info.progress && `${info.progress.status}  ${progressBar(info.progress)}`],
-    ['token', info.token],
-  ])
+function stateText({ stale, isLocked }: LockInfo): string {
+  if (stale) return 'free (its last lease lapsed)'
+  return isLocked ? 'held' : 'free'
 }
 
-function lockTable(locks: readonly LockView[], view: View): Drawing {
-  return view.table(
-    ['lock', 'slot', 'since', 'holder', 'for'],
-    locks.map((lock) => [
-      lock.name,
-      lock.slot,
-      view.time(lock.acquiredAt),
-      lock.delayed ? 'nobody (delay after a loss)' : holderText(lock.lease, view),
-      [...(lock.patterns ?? []), lock.run, lock.reason].filter((part) => part).join(' '),
-    ]),
-  )
+function holderOf({ slots, token, holder }: LockInfo, view: View): string | null {
+  const slot = slots.find(({ lease }) => lease.token === token)
+  return slot && holder !== null ? holderText(slot.lease, view) : null
 }
 
-const list = verb({
-  name: 'list',
-  operation: 'locks.list',
-  text: ({ locks, next }, view) => withNext(lockTable(locks, view), next, view),
-})
+const lockColumns: readonly Column<LockView>[] = [
+  ['lock', 'name'],
+  'slot',
+  ['since', 'acquiredAt'],
+  [
+    'holder',
+    ({ delayed, lease }, view) => (delayed ? 'nobody (delay after a loss)' : holderText(lease, view)),
+  ],
+  ['for', ({ patterns, run, reason }) => [...(patterns ?? []), run, reason].filter((part) => part).join(' ')],
+]
+
+const list = verb({ name: 'list', operation: 'locks.list', columns: lockColumns })
 
 const whoHas = verb({
   name: 'who-has',
+  noun: 'locks',
   operation: 'locks.whoHas',
   positional: ['path'],
-  text: (locks, view) => (locks.length === 0 ? 'nobody' : lockTable(locks, view)),
-  json: (locks) => ({ locks }),
+  text: (locks, view) => (locks.length === 0 ? 'nobody' : drawTable(lockColumns, locks, view)),
 })
 
 const reserve = verb({
@@ -157,7 +154,7 @@ const reserve = verb({
   text: (answer, view) =>
     answer.outcome === 'acquired'
       ? lockLine(answer.lock, view)
-      : lines([heldBy(answer.holder, answer.expiresAt, view), lockTable(answer.by, view)]),
+      : lines([heldBy(answer.holder, answer.expiresAt, view), drawTable(lockColumns, answer.by, view)]),
   grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
 })
 
@@ -218,18 +215,12 @@ const transfer = verb({
 
 const isLockedBy = verb({
   name: 'is-locked-by',
+  noun: 'held',
   operation: 'locks.isLockedBy',
   positional: ['name', 'agent'],
-  text: (held) => (held ? 'yes' : 'no'),
-  json: (held) => ({ held }),
 })
 
-const isAnyLocked = verb({
-  name: 'is-any-locked',
-  operation: 'locks.isAnyLocked',
-  text: (held) => (held ? 'yes' : 'no'),
-  json: (held) => ({ held }),
-})
+const isAnyLocked = verb({ name: 'is-any-locked', noun: 'held', operation: 'locks.isAnyLocked' })
 
 export const lockVerbs = [
   acquire,

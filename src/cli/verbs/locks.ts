@@ -4,11 +4,12 @@ import { InvalidError } from '../../errors.ts'
 import type { StaleLocks } from '../../operations/lease/watch.ts'
 import { given } from '../../runtime/session/input.ts'
 import { type Drawing, lines } from '../drawing.ts'
-import { formatDuration } from '../duration.ts'
 import { aboveThreshold } from '../exit.ts'
+import { type Column, drawTable } from '../layout.ts'
 import { type Call, type Verb, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
+import { expiryText, marksOf } from './lease-marks.ts'
 
 /** More stale leases than this call for an alert. */
 const alertDefault = 10
@@ -49,34 +50,23 @@ function readAlert(call: Call): number {
 }
 
 function detectText(report: Detected, view: View): Drawing {
-  const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount } = report
+  const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount, locks } = report
   const counts = `${total} held, ${expiredCount} expired, ${staleCount} stale, ${nearExpiryCount} near expiry, ${orphanedCount} orphaned, ${suspectCount} suspect`
-  const rows = report.locks.map((lock) => [
-    lock.kind,
-    lock.title,
-    lock.assignee ?? '',
-    lock.isExpired
-      ? `expired ${formatDuration(lock.expiredMs)} ago`
-      : `${formatDuration(lock.remainingMs)} left`,
-    marksOf(lock),
-  ])
   const patterns = report.crashPatterns.map(
     ({ agent, crashes, lastAt }) =>
       `${agent} lost ${crashes} leases in the last hour, the last at ${view.time(lastAt)}`,
   )
-  const table = rows.length === 0 ? [] : [view.table(['kind', 'what', 'holder', 'lease', 'looks'], rows)]
+  const table = locks.length === 0 ? [] : [drawTable(leaseColumns, locks, view)]
   return lines([...table, ...patterns, counts])
 }
 
-function marksOf(lock: StaleLocks['locks'][number]): string {
-  const marks = [
-    lock.isStale && 'stale',
-    lock.isOrphaned && 'orphaned',
-    lock.isNear && 'near its end',
-    lock.isSuspect && 'suspect',
-  ]
-  return marks.filter((mark) => mark).join(', ')
-}
+const leaseColumns: readonly Column<StaleLocks['locks'][number]>[] = [
+  'kind',
+  ['what', 'title'],
+  ['holder', 'assignee'],
+  ['lease', expiryText],
+  ['looks', (lock) => marksOf(lock).join(', ')],
+]
 
 export const cleanup = verb({
   name: 'cleanup',

@@ -2,14 +2,12 @@
 
 import { counted } from '../../domain/count.ts'
 import type { AckAnswer, MessageAnswer } from '../../operations/message/answer.ts'
-import type { MessagePage } from '../../operations/message/read.ts'
 import type { MessageView } from '../../operations/message/view.ts'
 import { inPieces, sumOf } from '../../runtime/session/input.ts'
-import { type Drawing, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
+import { type Column, drawTable } from '../layout.ts'
 import { type Call, verb } from '../verb.ts'
-import { brief, type View } from '../view.ts'
-import { withNext } from './item-text.ts'
+import { brief } from '../view.ts'
 
 function messageLine({ id, state, deliveries }: MessageView): string {
   return `${id}  ${state}  to ${deliveries.map(({ recipient }) => recipient).join(', ')}`
@@ -29,25 +27,14 @@ const send = verb({
 const inbox = verb({
   name: 'inbox',
   operation: 'messages.inbox',
-  async act(call) {
-    const hf = await call.open()
-    return hf.messages.inbox(call.input)
-  },
-  text: ({ messages, next }, view) =>
-    withNext(
-      view.table(
-        ['message', 'from', 'type', 'state', 'content'],
-        messages.map((letter) => [
-          letter.id,
-          letter.sender,
-          `${letter.marker ? `${letter.marker} ` : ''}${letter.type}`,
-          letter.state,
-          brief(letter.content),
-        ]),
-      ),
-      next,
-      view,
-    ),
+  act: async (call) => (await call.open()).messages.inbox(call.input),
+  columns: [
+    ['message', 'id'],
+    ['from', 'sender'],
+    ['type', ({ marker, type }) => `${marker ? `${marker} ` : ''}${type}`],
+    'state',
+    ['content', ({ content }) => brief(content)],
+  ],
   hint: ({ messages: [first] }) => (first ? `answer with: holdfast msg receive-ack ${first.id}` : null),
 })
 
@@ -66,109 +53,86 @@ function answerText({ outcome, message }: AckAnswer | MessageAnswer): string {
   return `${message ? `${message.id}  ` : ''}${answerTexts[outcome]}`
 }
 
-const ack = verb({
-  name: 'receive-ack',
-  operation: 'messages.receiveAck',
-  positional: ['message'],
-  text: answerText,
-})
+const answering = { positional: ['message'], text: answerText } as const
 
-const nack = verb({
-  name: 'nack',
-  operation: 'messages.nack',
-  positional: ['message'],
-  text: answerText,
-})
+const ack = verb({ name: 'receive-ack', operation: 'messages.receiveAck', ...answering })
 
-const progress = verb({
-  name: 'progress',
-  operation: 'messages.progressAck',
-  positional: ['message'],
-  text: answerText,
-})
+const nack = verb({ name: 'nack', operation: 'messages.nack', ...answering })
+
+const progress = verb({ name: 'progress', operation: 'messages.progressAck', ...answering })
 
 const read = verb({
   name: 'read',
+  noun: 'marked',
   operation: 'messages.markAsRead',
   positional: ['message'],
-  text: (marked) => (marked ? 'marked as read' : 'nothing to mark'),
-  json: (marked) => ({ marked }),
+  says: { yes: 'marked as read', no: 'nothing to mark' },
 })
 
 const status = verb({
   name: 'status',
+  noun: 'message',
   operation: 'messages.get',
   summary: 'Show a message and its deliveries.',
   positional: ['message'],
   missing: ({ message }) => `there is no message "${message}"`,
-  text: (message, view) => messagePairs(message as MessageView, view),
-  json: (message) => ({ message }),
+  details: [
+    'id',
+    ['from', 'sender'],
+    'type',
+    'state',
+    'quorum',
+    ['about', 'context'],
+    ['sent', 'createdAt'],
+    ['closed', 'closedAt'],
+    ['level', ({ level }) => level || null],
+    'note',
+    ['content', ({ content }) => brief(content)],
+  ],
+  below: ({ deliveries }, view) => drawTable(deliveryColumns, deliveries, view),
 })
 
-function messagePairs(message: MessageView, view: View): Drawing {
-  const facts = view.pairs([
-    ['id', message.id],
-    ['from', message.sender],
-    ['type', message.type],
-    ['state', message.state],
-    ['quorum', message.quorum],
-    ['about', message.context],
-    ['sent', view.time(message.createdAt)],
-    ['closed', message.closedAt === null ? null : view.time(message.closedAt)],
-    ['level', message.level === 0 ? null : message.level],
-    ['note', message.note],
-    ['content', brief(message.content)],
-  ])
-  const rows = message.deliveries.map((delivery) => [
-    delivery.recipient,
-    delivery.state,
-    delivery.attempts,
-    view.time(delivery.ackedAt),
-    dueText(delivery),
-    delivery.note ?? delivery.error ?? '',
-  ])
-  return lines([facts, '', view.table(['recipient', 'state', 'tries', 'answered', 'next', 'note'], rows)])
-}
+const deliveryColumns: readonly Column<MessageView['deliveries'][number]>[] = [
+  'recipient',
+  'state',
+  ['tries', 'attempts'],
+  ['answered', 'ackedAt'],
+  ['next', dueText],
+  ['note', ({ note, error }) => note ?? error],
+]
 
 function dueText({ dueInMs, givesUpInMs }: MessageView['deliveries'][number]): string {
   if (dueInMs !== null) return `again in ${formatDuration(dueInMs)}`
   return givesUpInMs === null ? '' : `waits ${formatDuration(givesUpInMs)}`
 }
 
-function messageTable({ messages, next }: MessagePage, view: View): Drawing {
-  const rows = messages.map((message) => [
-    message.id,
-    message.sender,
-    message.deliveries.map(({ recipient }) => recipient).join(','),
-    message.state,
-    view.time(message.createdAt),
-    brief(message.content),
-  ])
-  return withNext(view.table(['message', 'from', 'to', 'state', 'sent', 'content'], rows), next, view)
-}
+const messageColumns: readonly Column<MessageView>[] = [
+  ['message', 'id'],
+  ['from', 'sender'],
+  ['to', ({ deliveries }) => deliveries.map(({ recipient }) => recipient).join(',')],
+  'state',
+  ['sent', 'createdAt'],
+  ['content', ({ content }) => brief(content)],
+]
 
 const pending = verb({
   name: 'pending',
   operation: 'messages.checkPendingAcks',
-  text: messageTable,
+  columns: messageColumns,
 })
 
 const count = verb({
   name: 'count',
+  noun: 'pending',
   operation: 'messages.getPendingCount',
-  text: String,
-  json: (pendingCount) => ({ pending: pendingCount }),
 })
 
-const dead = verb({ name: 'dead', operation: 'messages.listDeadLetters', text: messageTable })
+const dead = verb({ name: 'dead', operation: 'messages.listDeadLetters', columns: messageColumns })
 
 const retry = verb({
   name: 'retry',
   summary: 'Retry due messages and escalate unanswered ones. Open processes do this by themselves.',
-  async act(call) {
-    const hf = await call.open()
-    return hf.messages.processRetries()
-  },
+  act: async (call) => (await call.open()).messages.processRetries(),
   text: ({ processed, retried, escalated, failed, deferred }) =>
     `${processed} looked at, ${retried} sent again, ${escalated} escalated, ${failed} failed, ${deferred} put off`,
 })
@@ -214,15 +178,14 @@ const register = verb({
   positional: ['name'],
   negatable: { address: 'it needs none' },
   makesStore: true,
-  text: (recipient, view) =>
-    view.pairs([
-      ['recipient', recipient.name],
-      ['adapter', recipient.adapter],
-      ['address', recipient.address],
-      ['sends', perMinute(recipient.sendsPerMinute)],
-      ['answers', perMinute(recipient.acksPerMinute)],
-      ['deliveries', perMinute(recipient.deliveriesPerMinute)],
-    ]),
+  details: [
+    ['recipient', 'name'],
+    'adapter',
+    'address',
+    ['sends', ({ sendsPerMinute }) => perMinute(sendsPerMinute)],
+    ['answers', ({ acksPerMinute }) => perMinute(acksPerMinute)],
+    ['deliveries', ({ deliveriesPerMinute }) => perMinute(deliveriesPerMinute)],
+  ],
 })
 
 function perMinute(limit: number): string {

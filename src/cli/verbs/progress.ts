@@ -3,32 +3,27 @@
 import { errorCodes } from '../../error-codes.ts'
 import type { ProgressView } from '../../operations/run/view.ts'
 import { inPieces } from '../../runtime/session/input.ts'
-import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
-import { brief, type View } from '../view.ts'
-import { withNext } from './item-text.ts'
 import { progressBar } from './progress-text.ts'
 
 function runLine(run: ProgressView): string {
   return `${run.run}  ${run.status}  ${progressBar(run)}`
 }
 
-const underLock = { positional: ['run'], holds: 'run', text: runLine } as const
+/** Acts on a run and answers with its progress. */
+const onRun = { noun: 'progress', positional: ['run'], text: runLine } as const
+
+/** The same, for whoever holds the run's lock. */
+const underLock = { ...onRun, holds: 'run' } as const
 
 const start = verb({
   name: 'start',
-  noun: 'progress',
   operation: 'runs.start',
   ...underLock,
   help: '  holdfast lock acquire evaluation --run spring\n  holdfast runs start spring --lock evaluation --total 500',
 })
 
-const resume = verb({
-  name: 'resume',
-  noun: 'progress',
-  operation: 'runs.resume',
-  ...underLock,
-})
+const resume = verb({ name: 'resume', operation: 'runs.resume', ...underLock })
 
 const record = verb({
   name: 'record',
@@ -39,104 +34,66 @@ const record = verb({
   text: ({ progress }) => runLine(progress),
 })
 
-const pause = verb({
-  name: 'pause',
-  noun: 'progress',
-  operation: 'runs.pause',
-  positional: ['run'],
-  text: runLine,
-})
+const pause = verb({ name: 'pause', operation: 'runs.pause', ...onRun })
 
-const fail = verb({
-  name: 'fail',
-  noun: 'progress',
-  operation: 'runs.fail',
-  ...underLock,
-})
+const fail = verb({ name: 'fail', operation: 'runs.fail', ...underLock })
 
-const reopen = verb({
-  name: 'reopen',
-  noun: 'progress',
-  operation: 'runs.reopen',
-  positional: ['run'],
-  text: runLine,
-})
+const reopen = verb({ name: 'reopen', operation: 'runs.reopen', ...onRun })
 
 const remove = verb({
   name: 'remove',
+  noun: 'removed',
   operation: 'runs.remove',
   summary: 'Remove a run that is not running, with its outcomes.',
   positional: ['run'],
   async act(call) {
     const pieces = await inPieces((piece) => call.execute('runs.remove', call.input, piece))
-    return { removed: pieces.at(-1)?.removed === true }
+    return pieces.at(-1)?.removed === true
   },
-  text: ({ removed }, _view, { run }) => (removed ? `removed ${run}` : `there is no run "${run}"`),
-  exit: ({ removed }) => (removed ? 0 : errorCodes.NOT_FOUND.exit),
+  says: { yes: 'removed <run>', no: 'there is no run "<run>"', exit: 'NOT_FOUND' },
 })
-
-function runPairs(run: ProgressView, view: View): Drawing {
-  return view.pairs([
-    ['run', run.run],
-    ['lock', run.lock],
-    ['status', run.status],
-    ['progress', progressBar(run)],
-    ['done', run.done],
-    ['failed', run.failed],
-    ['skipped', run.skipped],
-    ['cursor', run.cursor == null ? null : brief(run.cursor)],
-    ['started', view.time(run.startedAt)],
-    ['last record', view.time(run.updatedAt)],
-    ['ended', run.endedAt === null ? null : view.time(run.endedAt)],
-    ['version', run.version],
-  ])
-}
 
 const show = verb({
   name: 'show',
+  noun: 'progress',
   operation: 'runs.get',
   summary: 'Get the progress of a run.',
   positional: ['run'],
   missing: ({ run }) => `there is no run "${run}"`,
-  text: (run, view) => runPairs(run as ProgressView, view),
-  json: (run) => ({ progress: run }),
+  details: [
+    'run',
+    'lock',
+    'status',
+    ['progress', progressBar],
+    'done',
+    'failed',
+    'skipped',
+    'cursor',
+    ['started', 'startedAt'],
+    ['last record', 'updatedAt'],
+    ['ended', 'endedAt'],
+    'version',
+  ],
 })
 
 const list = verb({
   name: 'list',
   operation: 'runs.list',
-  text: ({ runs, next }, view) =>
-    withNext(
-      view.table(
-        ['run', 'status', 'lock', 'last record', 'progress'],
-        runs.map((run) => [run.run, run.status, run.lock, view.time(run.updatedAt), progressBar(run)]),
-      ),
-      next,
-      view,
-    ),
+  columns: ['run', 'status', 'lock', ['last record', 'updatedAt'], ['progress', progressBar]],
 })
 
 const outcomes = verb({
   name: 'outcomes',
   operation: 'runs.outcomes',
   positional: ['run'],
-  text: ({ outcomes: all, next }, view) =>
-    withNext(
-      view.table(
-        ['key', 'outcome', 'at', 'error'],
-        all.map(({ key, outcome, at, error }) => [key, outcome, view.time(at), error ?? '']),
-      ),
-      next,
-      view,
-    ),
+  columns: ['key', 'outcome', 'at', 'error'],
 })
 
 const remaining = verb({
   name: 'remaining',
+  noun: 'remaining',
   operation: 'runs.remaining',
   positional: ['run', 'keys'],
-  text: (keys) => lines(keys),
-  json: (keys) => ({ remaining: keys }),
 })
 
 const shouldStop = verb({

@@ -3,24 +3,21 @@
 import { counted } from '../../domain/count.ts'
 import { inPieces, sumOf } from '../../runtime/session/input.ts'
 import { verb } from '../verb.ts'
-import { freedText, healingLines, healingText, linesOption, recoveryStatsText } from './healing-text.ts'
+import { freedText, healingLines, healingText, linesOption, recoveryDetails } from './healing-text.ts'
 import { itemLine } from './item-text.ts'
-import { describeQueue } from './queue-look.ts'
+import { queueDetails } from './queue-look.ts'
 
-const retry = verb({
-  name: 'retry',
-  noun: 'item',
-  operation: 'queue.retry',
-  positional: ['queue', 'ref'],
-  text: itemLine,
-})
+/** Acts on one item and answers with it. */
+const onItem = { noun: 'item', positional: ['queue', 'ref'], text: itemLine } as const
 
-const cancel = verb({
-  name: 'cancel',
-  noun: 'item',
-  operation: 'queue.cancel',
-  positional: ['queue', 'ref'],
-  text: itemLine,
+const retry = verb({ name: 'retry', operation: 'queue.retry', ...onItem })
+
+const cancel = verb({ name: 'cancel', operation: 'queue.cancel', ...onItem })
+
+const releaseFromQuarantine = verb({
+  name: 'release-from-quarantine',
+  operation: 'queue.releaseFromQuarantine',
+  ...onItem,
 })
 
 const priority = verb({
@@ -29,14 +26,6 @@ const priority = verb({
   operation: 'queue.setPriority',
   positional: ['queue', 'ref', 'priority'],
   text: (item) => `${itemLine(item)}, priority ${item.priority}`,
-})
-
-const releaseFromQuarantine = verb({
-  name: 'release-from-quarantine',
-  noun: 'item',
-  operation: 'queue.releaseFromQuarantine',
-  positional: ['queue', 'ref'],
-  text: itemLine,
 })
 
 const pause = verb({
@@ -60,16 +49,15 @@ const define = verb({
   makesStore: true,
   positional: ['queue'],
   help: '  holdfast queue define merges --workflow merge',
-  text: describeQueue,
+  details: queueDetails,
 })
 
 const remove = verb({
   name: 'remove',
+  noun: 'removed',
   operation: 'queue.remove',
   positional: ['queue', 'ref'],
-  text: (removed, _view, { ref }) => (removed ? `removed ${ref}` : `there is no item "${ref}"`),
-  json: (removed) => ({ removed }),
-  exit: (removed) => (removed ? 0 : 3),
+  says: { yes: 'removed <ref>', no: 'there is no item "<ref>"', exit: 'NOT_FOUND' },
 })
 
 const cleanup = verb({
@@ -99,14 +87,13 @@ const reclaimStale = verb({
   options: [linesOption],
   help: 'Judged by the last sign of life, not by the lease: it also takes manual leases that have not lapsed.\nKeep it out of cron; `holdfast recover` and `holdfast locks cleanup` are safe there.\n  holdfast queue reclaim-stale merges 300s',
   act: async (call) => healingLines(call, await call.execute('queue.reclaimStale', call.input)),
-  text: (report, view, { dryRun }) =>
-    healingText(
-      report,
-      view,
-      freedText({ entriesReclaimed: report.entriesReclaimed, locksCleaned: report.locksCleaned }),
-      dryRun === true,
-    ),
+  text: (report, view, { dryRun }) => healingText(report, view, freedInQueue(report), dryRun === true),
 })
+
+/** A queue has no messages. */
+function freedInQueue({ entriesReclaimed, locksCleaned }: Parameters<typeof freedText>[0]): string {
+  return freedText({ entriesReclaimed, locksCleaned })
+}
 
 const recover = verb({
   name: 'recover',
@@ -125,7 +112,7 @@ const recover = verb({
     healingText(
       report,
       view,
-      `${freedText({ entriesReclaimed: report.entriesReclaimed, locksCleaned: report.locksCleaned })}; put ${counted(report.promoted, 'due item')} in line`,
+      `${freedInQueue(report)}; put ${counted(report.promoted, 'due item')} in line`,
       dryRun === true,
     ),
 })
@@ -139,7 +126,7 @@ const recoveryStats = verb({
     const { queue } = call.input
     return queue === undefined ? hf.recovery.getRecoveryStats() : hf.queue(queue).getRecoveryStats()
   },
-  text: (stats, view) => recoveryStatsText(stats, view),
+  details: recoveryDetails,
 })
 
 export const queueControlVerbs = [

@@ -1,6 +1,5 @@
 /** Verbs for a queue's processing lock. */
 
-import { errorCodes } from '../../error-codes.ts'
 import { verb } from '../verb.ts'
 import { forPid } from './claim-options.ts'
 import { heldBy, holderText, lockGrant, lockLine } from './item-text.ts'
@@ -20,13 +19,12 @@ const lock = verb({
 
 const unlock = verb({
   name: 'unlock',
+  noun: 'released',
   operation: 'queue.releaseProcessingLock',
   positional: ['queue'],
   holds: 'queueLock',
   isOver: () => true,
-  text: (released) => (released ? 'unlocked' : 'not unlocked: it is not yours any more'),
-  json: (released) => ({ released }),
-  exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
+  says: { yes: 'unlocked', no: 'not unlocked: it is not yours any more', exit: 'LEASE_LOST' },
 })
 
 const renewLock = verb({
@@ -59,10 +57,10 @@ const lockStatus = verb({
 
 const isLockStale = verb({
   name: 'is-lock-stale',
+  noun: 'stale',
   operation: 'queue.isLockStale',
   positional: ['queue'],
-  text: (stale) => (stale ? 'stale' : 'not stale'),
-  json: (stale) => ({ stale }),
+  says: { yes: 'stale', no: 'not stale' },
 })
 
 export const queueLockVerbs = [lock, unlock, renewLock, extendLock, lockStatus, isLockStale]

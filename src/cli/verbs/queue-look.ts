@@ -1,35 +1,32 @@
 /** Verbs that inspect queues. */
 import type { QueueView } from '../../operations/queue/define.ts'
-import type { ItemView } from '../../operations/view.ts'
-import type { Drawing } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
+import type { Column, Detail } from '../layout.ts'
 import { verb } from '../verb.ts'
 import type { View } from '../view.ts'
-import { itemPairs, itemTable, withNext } from './item-text.ts'
+import { itemColumns, itemDetails } from './item-text.ts'
 
 const list = verb({
   name: 'list',
   operation: 'queue.list',
   positional: ['queue'],
   negatable: { quarantined: 'only what is not quarantined' },
-  text: ({ items, next }, view) => withNext(itemTable(items, view), next, view),
+  columns: itemColumns,
 })
+
+/** What a table of queues and the details of one have in common. */
+const limits = [
+  ['queue', 'name'],
+  'workflow',
+  'slots',
+  ['attempts', 'maxAttempts'],
+  ['crashes', ({ maxCrashes }) => (maxCrashes === 0 ? 'any' : maxCrashes)],
+] as const satisfies readonly Column<QueueView>[]
 
 const queues = verb({
   name: 'queues',
   operation: 'queue.listQueues',
-  text: ({ queues: all }, view) =>
-    view.table(
-      ['queue', 'workflow', 'slots', 'attempts', 'crashes', 'paused'],
-      all.map((queue) => [
-        queue.name,
-        queue.workflow,
-        queue.slots,
-        queue.maxAttempts,
-        queue.maxCrashes === 0 ? 'any' : queue.maxCrashes,
-        pausedSince(queue, view),
-      ]),
-    ),
+  columns: [...limits, ['paused', pausedSince]],
 })
 
 function pausedSince(queue: QueueView, view: View): string {
@@ -40,76 +37,70 @@ function pausedSince(queue: QueueView, view: View): string {
 
 const show = verb({
   name: 'show',
+  noun: 'item',
   operation: 'queue.get',
   summary: 'Show an item by id or key.',
   positional: ['queue', 'ref'],
   missing: ({ queue, ref }) => `queue ${queue} has no item "${ref}"`,
-  text: (item, view) => itemPairs(item as ItemView, view),
-  json: (item) => ({ item }),
+  details: itemDetails,
 })
 
 const position = verb({
   name: 'position',
+  noun: 'position',
   operation: 'queue.position',
   positional: ['queue', 'ref'],
   text: (position) => (position === null ? 'not in line' : String(position)),
-  json: (position) => ({ position: position }),
 })
 
 const stats = verb({
   name: 'stats',
   operation: 'queue.stats',
   positional: ['queue'],
-  text: (counts, view) =>
-    view.pairs([
-      ['exists', counts.exists ? null : 'no, nobody has used a queue of this name yet'],
-      ['total', counts.total],
-      ['pending', counts.pending],
-      ['blocked', counts.blocked],
-      ['quarantined', counts.quarantined],
-      ['processing', counts.processing],
-      ['completed', counts.completed],
-      ['failed', counts.failed],
-      ['cancelled', counts.cancelled],
-      ['oldest ready', counts.oldestReadyMs === null ? null : formatDuration(counts.oldestReadyMs)],
-      ['paused', counts.paused ? 'yes' : null],
-      [
-        'by state',
-        Object.entries(counts.byState)
+  details: [
+    ['exists', ({ exists }) => (exists ? null : 'no, nobody has used a queue of this name yet')],
+    'total',
+    'pending',
+    'blocked',
+    'quarantined',
+    'processing',
+    'completed',
+    'failed',
+    'cancelled',
+    ['oldest ready', 'oldestReadyMs'],
+    'paused',
+    [
+      'by state',
+      ({ byState }) =>
+        Object.entries(byState)
           .map(([state, count]) => `${state} ${count}`)
           .join(', '),
-      ],
-    ]),
+    ],
+  ],
 })
 
-const describe = verb({
-  name: 'describe',
-  operation: 'queue.describe',
-  summary: 'Get a queue with its workflow and limits.',
-  positional: ['queue'],
-  missing: ({ queue }) => `there is no queue "${queue}"`,
-  text: (queue, view) => describeQueue(queue as QueueView, view),
-  json: (queue) => ({ queue }),
-})
-
-export function describeQueue(queue: QueueView, view: View): Drawing {
-  return view.pairs([
-    ['queue', queue.name],
-    ['workflow', queue.workflow],
-    ['slots', queue.slots],
-    ['attempts', queue.maxAttempts],
-    ['crashes', queue.maxCrashes === 0 ? 'any' : queue.maxCrashes],
-    ['lease', queue.leaseMs === null ? null : formatDuration(queue.leaseMs)],
-    ['manual lease', queue.manualLeaseMs === null ? null : formatDuration(queue.manualLeaseMs)],
-    ['backoff', queue.backoff && backoffText(queue.backoff)],
-    ['paused', pausedSince(queue, view)],
-    ['made', view.time(queue.createdAt)],
-  ])
-}
+export const queueDetails: readonly Detail<QueueView>[] = [
+  ...limits,
+  ['lease', 'leaseMs'],
+  ['manual lease', 'manualLeaseMs'],
+  ['backoff', ({ backoff }) => backoff && backoffText(backoff)],
+  ['paused', pausedSince],
+  ['made', 'createdAt'],
+]
 
 function backoffText({ baseMs, factor, maxMs }: NonNullable<QueueView['backoff']>): string {
   return `${formatDuration(baseMs)}, then ${factor} times as long, up to ${formatDuration(maxMs)}`
 }
+
+const describe = verb({
+  name: 'describe',
+  noun: 'queue',
+  operation: 'queue.describe',
+  summary: 'Get a queue with its workflow and limits.',
+  positional: ['queue'],
+  missing: ({ queue }) => `there is no queue "${queue}"`,
+  details: queueDetails,
+})
 
 const quarantine = verb({
   name: 'quarantine',
@@ -118,21 +109,13 @@ const quarantine = verb({
   positional: ['queue'],
   fixed: { quarantined: true },
   hides: ['states', 'phase'],
-  text: ({ items, next }, view) =>
-    withNext(
-      view.table(
-        ['id', 'key', 'crashes', 'since', 'why'],
-        items.map((item) => [
-          item.id,
-          item.key ?? '',
-          item.crashes,
-          view.time(item.quarantine?.at),
-          item.quarantine?.reason ?? '',
-        ]),
-      ),
-      next,
-      view,
-    ),
+  columns: [
+    'id',
+    'key',
+    'crashes',
+    ['since', ({ quarantine }, view) => view.time(quarantine?.at)],
+    ['why', ({ quarantine }) => quarantine?.reason],
+  ],
 })
 
 export const queueLookVerbs = [list, queues, show, position, stats, describe, quarantine]

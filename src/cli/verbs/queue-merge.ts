@@ -1,12 +1,12 @@
+/** Verbs of the merge workflow. */
 import { verb } from '../verb.ts'
 import { isItemOver, itemLine } from './item-text.ts'
 import { failInput, failOptions } from './queue-work.ts'
 
-const held = { holds: 'item', isOver: isItemOver, text: itemLine } as const
+const held = { noun: 'item', holds: 'item', isOver: isItemOver, text: itemLine } as const
 
 const updateRebaseMetadata = verb({
   name: 'update-rebase-metadata',
-  noun: 'item',
   operation: 'queue.updateRebaseMetadata',
   positional: ['queue', 'ref'],
   ...held,
@@ -14,15 +14,14 @@ const updateRebaseMetadata = verb({
 
 const isFresh = verb({
   name: 'is-fresh',
+  noun: 'fresh',
   operation: 'queue.isFresh',
   positional: ['queue', 'ref', 'mainSha'],
-  text: (fresh) => (fresh ? 'fresh' : 'not fresh'),
-  json: (fresh) => ({ fresh }),
+  says: { yes: 'fresh', no: 'not fresh' },
 })
 
 const returnToRebasing = verb({
   name: 'return-to-rebasing',
-  noun: 'item',
   operation: 'queue.returnToRebasing',
   positional: ['queue', 'ref', 'mainSha'],
   ...held,
@@ -30,7 +29,6 @@ const returnToRebasing = verb({
 
 const beginMerge = verb({
   name: 'begin-merge',
-  noun: 'item',
   operation: 'queue.beginMerge',
   positional: ['queue', 'ref'],
   ...held,
@@ -38,7 +36,6 @@ const beginMerge = verb({
 
 const completeMerge = verb({
   name: 'complete-merge',
-  noun: 'item',
   operation: 'queue.completeMerge',
   positional: ['queue', 'ref', 'mergedSha'],
   ...held,
@@ -47,7 +44,6 @@ const completeMerge = verb({
 
 const failMerge = verb({
   name: 'fail-merge',
-  noun: 'item',
   operation: 'queue.failMerge',
   positional: ['queue', 'ref', 'error'],
   hides: ['backoff'],

@@ -4,12 +4,11 @@ import { JsonFault } from '../../domain/json.ts'
 import { parseJsonText } from '../../domain/json-text.ts'
 import type { QueuePosition } from '../../domain/queue-position.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
-import { errorCodes } from '../../error-codes.ts'
 import { InvalidError } from '../../errors.ts'
 import type { ClaimOutcome } from '../../operations/queue/claim-outcome.ts'
 import type { ItemView } from '../../operations/view.ts'
-import { lines } from '../drawing.ts'
 import { readStdin } from '../io.ts'
+import { drawTable } from '../layout.ts'
 import { lossy } from '../value.ts'
 import { type Input, verb } from '../verb.ts'
 import { brief, leaseLeft, type View } from '../view.ts'
@@ -17,9 +16,9 @@ import { forPid } from './claim-options.ts'
 import {
   heldBy,
   isItemOver,
+  itemColumns,
   itemGrant,
   itemLine,
-  itemTable,
   lockGrant,
   nameOf,
   pausedText,
@@ -67,7 +66,6 @@ const addMany = verb({
     const items = lines.map((line, index) => ({ payload: lineValue(line, index + 1) }))
     return call.execute('queue.addMany', { ...call.input, items })
   },
-  text: ({ ids }) => lines(ids),
 })
 
 function lineValue(line: string, number: number): unknown {
@@ -95,10 +93,10 @@ const submit = verb({
 
 const peek = verb({
   name: 'peek',
+  noun: 'item',
   operation: 'queue.peek',
   positional: ['queue'],
   text: (item) => (item === null ? 'nothing to claim' : `${itemLine(item)}  ${brief(item.payload)}`),
-  json: (item) => ({ item }),
   exit: (item) => (item === null ? 6 : 0),
 })
 
@@ -156,7 +154,7 @@ const claimMany = verb({
   positional: ['queue'],
   options: [forPid],
   text(claim, view) {
-    if (claim.outcome === 'claimed') return itemTable(claim.items, view)
+    if (claim.outcome === 'claimed') return drawTable(itemColumns, claim.items, view)
     return claim.outcome === 'paused' ? pausedText(claim.reason) : 'nothing to claim'
   },
   grants: (claim) => (claim.outcome === 'claimed' ? claim.items.map(itemGrant) : []),
@@ -173,45 +171,41 @@ const renew = verb({
 
 const release = verb({
   name: 'release',
+  noun: 'released',
   operation: 'queue.release',
   positional: ['queue', 'ref'],
   holds: 'item',
   isOver: () => true,
-  text: (released) => (released ? 'released' : 'not released: it is not yours any more'),
-  json: (released) => ({ released }),
-  exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
+  says: { yes: 'released', no: 'not released: it is not yours any more', exit: 'LEASE_LOST' },
 })
+
+/** Acts on an item that the caller holds and answers with it. */
+const held = { noun: 'item', holds: 'item', isOver: isItemOver } as const
 
 const progress = verb({
   name: 'progress',
-  noun: 'item',
   operation: 'queue.progress',
   positional: ['queue', 'ref', 'progress'],
   body: 'progress',
-  holds: 'item',
-  isOver: isItemOver,
+  ...held,
   text: (item) => `${itemLine(item)}  ${brief(item.progress)}`,
 })
 
 const move = verb({
   name: 'move',
-  noun: 'item',
   operation: 'queue.move',
   positional: ['queue', 'ref', 'to'],
-  holds: 'item',
-  isOver: isItemOver,
+  ...held,
   text: itemLine,
 })
 
 const done = verb({
   name: 'complete',
-  noun: 'item',
   operation: 'queue.complete',
   positional: ['queue', 'ref'],
   body: 'result',
-  holds: 'item',
   completes: true,
-  isOver: isItemOver,
+  ...held,
   text: itemLine,
 })
 
@@ -227,15 +221,13 @@ export const failOptions = [{ flags: '--code <text>', description: 'a word for t
 
 const fail = verb({
   name: 'fail',
-  noun: 'item',
   operation: 'queue.fail',
   positional: ['queue', 'ref', 'error'],
   hides: ['backoff'],
   negatable: { retryable: 'another try cannot help' },
   options: failOptions,
-  holds: 'item',
-  isOver: isItemOver,
   shape: failInput,
+  ...held,
   text: (item, view) =>
     item.runAt === null ? itemLine(item) : `${itemLine(item)}, tried again at ${view.time(item.runAt)}`,
 })

@@ -1,11 +1,9 @@
 /** `holdfast state`: versioned documents. */
 import { jsonLines } from '../../domain/text.ts'
-import { errorCodes } from '../../error-codes.ts'
 import { InvalidError } from '../../errors.ts'
-import { lines, textLines } from '../drawing.ts'
+import { textLines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief } from '../view.ts'
-import { withNext } from './item-text.ts'
 import { untilInterrupted } from './stream.ts'
 
 const get = verb({
@@ -31,46 +29,23 @@ const set = verb({
 
 const remove = verb({
   name: 'delete',
+  noun: 'deleted',
   operation: 'state.delete',
   positional: ['key'],
-  text: (removed, _view, { key }) => (removed ? `deleted ${key}` : `there is no document "${key}"`),
-  json: (removed) => ({ deleted: removed }),
-  exit: (removed) => (removed ? 0 : errorCodes.NOT_FOUND.exit),
+  says: { yes: 'deleted <key>', no: 'there is no document "<key>"', exit: 'NOT_FOUND' },
 })
 
 const list = verb({
   name: 'list',
   operation: 'state.list',
-  text: ({ states, next }, view) =>
-    withNext(
-      view.table(
-        ['key', 'version', 'saved', 'by'],
-        states.map(({ key, version, updatedAt, updatedBy }) => [
-          key,
-          version,
-          view.time(updatedAt),
-          updatedBy,
-        ]),
-      ),
-      next,
-      view,
-    ),
+  columns: ['key', 'version', ['saved', 'updatedAt'], ['by', 'updatedBy']],
 })
 
 const history = verb({
   name: 'history',
   operation: 'state.history',
   positional: ['key'],
-  text: ({ entries, next }, view) => {
-    const rows = entries.map(({ version, at, by, value, deleted }) => [
-      version,
-      view.time(at),
-      by ?? '',
-      deleted ? '(deleted)' : brief(value),
-    ])
-    const table = view.table(['version', 'at', 'by', 'value'], rows)
-    return next === null ? table : lines([table, view.colors.dim(`more: --before ${next}`)])
-  },
+  columns: ['version', 'at', 'by', ['value', ({ value, deleted }) => (deleted ? '(deleted)' : brief(value))]],
 })
 
 const watch = verb({
@@ -99,7 +74,6 @@ const watch = verb({
         call.emit(`${state?.version ?? 0}  ${brief(state?.value ?? null)}`, { state })
     })
   },
-  text: () => '',
 })
 
 export const stateVerbs = [get, set, remove, list, history, watch]

@@ -53,7 +53,6 @@ export const watch = verb({
       }
     })
   },
-  text: () => '',
 })
 
 /** What needs attention comes first; what is quiet takes no space. Cut to `lineCount` lines, unless that is null. */

@@ -12,65 +12,75 @@ import type {
 } from '../../operations/task/claim-outcome.ts'
 import type { TaskView } from '../../operations/task/view.ts'
 import { inPieces } from '../../runtime/session/input.ts'
-import { type Drawing, lines, textLines } from '../drawing.ts'
+import { lines, textLines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
+import { type Column, type Detail, drawDetails, drawTable } from '../layout.ts'
 import { verb } from '../verb.ts'
-import { brief, leaseLeft, type View } from '../view.ts'
+import { leaseLeft, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
 import { healingText } from './healing-text.ts'
-import { heldBy, holderText, itemGrant, leasePeriod, pausedText, withNext } from './item-text.ts'
+import {
+  heldBy,
+  holderText,
+  itemGrant,
+  leaseDetails,
+  nameOf,
+  pausedText,
+  quarantineText,
+} from './item-text.ts'
+import { marksOf } from './lease-marks.ts'
 import { claimWaiting, waitOption } from './wait.ts'
-
-function nameOf({ id, key }: Pick<TaskView, 'id' | 'key'>): string {
-  return key === null ? id : `${key} (${id})`
-}
 
 function taskLine(task: TaskView): string {
   return `${nameOf(task)}  ${task.status}  ${task.title}`
 }
 
-const isTaskOver = ({ lease }: TaskView) => lease === null
+/** Acts on a task that the caller holds and answers with it. */
+const held = {
+  noun: 'task',
+  holds: 'task',
+  positional: ['ref'],
+  isOver: ({ lease }: TaskView) => lease === null,
+} as const
 
-function taskTable(tasks: readonly TaskView[], view: View): Drawing {
-  return view.table(
-    ['task', 'status', 'pri', 'assignee', 'title'],
-    tasks.map((task) => [
-      task.key ?? task.id,
-      task.waitingFor.length > 0 ? `${task.status} (waits)` : task.status,
-      task.priority,
-      holderText(task.lease, view),
-      task.title,
-    ]),
-  )
-}
+const taskColumns: readonly Column<TaskView>[] = [
+  ['task', ({ id, key }) => key ?? id],
+  ['status', ({ status, waitingFor }) => (waitingFor.length > 0 ? `${status} (waits)` : status)],
+  ['pri', 'priority'],
+  ['assignee', ({ lease }, view) => holderText(lease, view)],
+  'title',
+]
 
-function taskPairs(task: TaskView, view: View): Drawing {
-  const facts = view.pairs([
-    ['id', task.id],
-    ['key', task.key],
-    ['title', task.title],
-    ['status', task.status],
-    ['priority', task.priority],
-    ['labels', task.labels.join(', ')],
-    ['paths', task.paths.join(', ')],
-    ['owner', task.owner],
-    ['offered to', task.offeredTo && `${task.offeredTo} alone, until ${view.time(task.offeredUntil)}`],
-    ['host', task.host],
-    ['assignee', task.lease && holderText(task.lease, view)],
-    ['lease', task.lease && leasePeriod(task.lease, view)],
-    ['token', task.lease && task.token],
-    ['waits for', task.waitingFor.join(', ')],
-    ['quarantine', task.quarantine && (task.quarantine.reason ?? view.time(task.quarantine.at))],
-    ['attempts', task.attempts],
-    ['progress', task.progress == null ? null : brief(task.progress)],
-    ['result', task.result == null ? null : brief(task.result)],
-    ['created', `${view.time(task.createdAt)} by ${task.createdBy ?? 'nobody known'}`],
-    ['done', task.completedAt === null ? null : view.time(task.completedAt)],
-    ['version', task.version],
-    ...task.notes.map(({ at, by, text }) => ['note', `${view.time(at)} ${by}: ${text}`] as const),
-  ])
-  return task.body === '' ? facts : lines([facts, '', textLines(task.body, '  ')])
-}
+const taskDetails: readonly Detail<TaskView>[] = [
+  'id',
+  'key',
+  'title',
+  'status',
+  'priority',
+  'labels',
+  'paths',
+  'owner',
+  [
+    'offered to',
+    ({ offeredTo, offeredUntil }, view) =>
+      offeredTo && `${offeredTo} alone, until ${view.time(offeredUntil)}`,
+  ],
+  'host',
+  ['assignee', ({ lease }, view) => holderText(lease, view)],
+  ...leaseDetails,
+  ['waits for', 'waitingFor'],
+  ['quarantine', quarantineText],
+  'attempts',
+  'progress',
+  'result',
+  [
+    'created',
+    ({ createdAt, createdBy }, view) => `${view.time(createdAt)} by ${createdBy ?? 'nobody known'}`,
+  ],
+  ['done', 'completedAt'],
+  'version',
+  ['note', ({ notes }, view) => notes.map(({ at, by, text }) => `${view.time(at)} ${by}: ${text}`)],
+]
 
 const add = verb({
   name: 'add',
@@ -87,17 +97,18 @@ const list = verb({
   name: 'list',
   operation: 'tasks.listTasks',
   negatable: { owner: 'only what is nobody’s', host: 'only what belongs on no machine' },
-  text: ({ tasks, next }, view) => withNext(taskTable(tasks, view), next, view),
+  columns: taskColumns,
 })
 
 const show = verb({
   name: 'show',
+  noun: 'task',
   operation: 'tasks.getTask',
   summary: 'Show a task by id or key.',
   positional: ['ref'],
   missing: ({ ref }) => `there is no task "${ref}"`,
-  text: (task, view) => taskPairs(task as TaskView, view),
-  json: (task) => ({ task }),
+  details: taskDetails,
+  below: ({ body }) => (body === '' ? null : textLines(body, '  ')),
 })
 
 function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): string {
@@ -161,7 +172,7 @@ const claimMany = verb({
   positional: ['refs'],
   options: [forPid],
   text(answer, view) {
-    if (answer.outcome === 'claimed') return taskTable(answer.tasks, view)
+    if (answer.outcome === 'claimed') return drawTable(taskColumns, answer.tasks, view)
     if (answer.outcome === 'paused') return pausedText(answer.reason)
     const refusals = answer.failed.map((each) => `${each.ref}  ${refusalText(each, view)}`)
     return lines(['none claimed', ...refusals])
@@ -187,57 +198,41 @@ const renew = verb({
 
 const release = verb({
   name: 'release',
+  noun: 'released',
   operation: 'tasks.releaseTask',
   positional: ['ref'],
   holds: 'task',
   isOver: () => true,
-  text: (released) => (released ? 'released' : 'not released: nobody held it any more'),
-  json: (released) => ({ released }),
-  exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
+  says: { yes: 'released', no: 'not released: nobody held it any more', exit: 'LEASE_LOST' },
 })
 
 const update = verb({
   name: 'update',
-  noun: 'task',
   operation: 'tasks.updateTask',
   negatable: { owner: 'it is nobody’s', host: 'it belongs on no machine' },
-  positional: ['ref'],
   body: 'body',
-  holds: 'task',
-  isOver: isTaskOver,
+  ...held,
   help: '  holdfast task update T-1 --note "the parser is done" --expected-version 3',
   text: (task) => `${taskLine(task)}, version ${task.version}`,
 })
 
-const review = verb({
-  name: 'review',
-  noun: 'task',
-  operation: 'tasks.reviewTask',
-  positional: ['ref'],
-  holds: 'task',
-  isOver: isTaskOver,
-  text: taskLine,
-})
+const review = verb({ name: 'review', operation: 'tasks.reviewTask', ...held, text: taskLine })
 
 const done = verb({
   name: 'complete',
-  noun: 'task',
   operation: 'tasks.completeTask',
-  positional: ['ref'],
   body: 'result',
-  holds: 'task',
-  isOver: isTaskOver,
+  ...held,
   text: taskLine,
 })
 
 const remove = verb({
   name: 'remove',
+  noun: 'removed',
   operation: 'tasks.removeTask',
   positional: ['ref'],
   help: "  holdfast task remove T-1 --reason 'the feature was dropped' --dependents release",
-  text: (removed, _view, { ref }) => (removed ? `removed ${ref}` : `there is no task "${ref}"`),
-  json: (removed) => ({ removed }),
-  exit: (removed) => (removed ? 0 : errorCodes.NOT_FOUND.exit),
+  says: { yes: 'removed <ref>', no: 'there is no task "<ref>"', exit: 'NOT_FOUND' },
 })
 
 const handoff = verb({
@@ -268,33 +263,26 @@ const conflict = verb({
 
 const lockStatus = verb({
   name: 'lock-status',
+  noun: 'lock',
   operation: 'tasks.getLockStatus',
   positional: ['ref'],
-  async act(call) {
-    const hf = await call.open()
-    return hf.tasks.getLockStatus(String(call.input.ref))
-  },
-  text: (status, view) => (status === null ? 'not locked' : statusText(status, view)),
-  json: (status) => ({ lock: status }),
+  act: async (call) => (await call.open()).tasks.getLockStatus(String(call.input.ref)),
+  text: (status, view) => (status === null ? 'not locked' : drawDetails(statusDetails, status, view)),
 })
 
-export function statusText(status: LockStatus, view: View): Drawing {
-  const marks = [
-    status.isExpired && `expired ${formatDuration(status.expiredMs)} ago`,
-    status.isStale && 'stale',
-    status.isOrphaned && 'orphaned',
-    status.isNear && 'near its end',
-    status.isSuspect && 'suspect',
-  ].filter((mark) => mark !== false)
-  return view.pairs([
-    ['task', status.taskId],
-    ['assignee', status.assignee ?? 'nobody known'],
-    ['since', view.leaseTime(status.assignedAt)],
-    ['until', view.leaseTime(status.lockUntil)],
-    ['left', status.isExpired ? null : formatDuration(status.remainingMs)],
-    ['state', marks.join(', ') || 'held'],
-    ['token', status.token],
-  ])
+const statusDetails: readonly Detail<LockStatus>[] = [
+  ['task', 'taskId'],
+  ['assignee', ({ assignee }) => assignee ?? 'nobody known'],
+  ['since', ({ assignedAt }, view) => view.leaseTime(assignedAt)],
+  ['until', ({ lockUntil }, view) => view.leaseTime(lockUntil)],
+  ['left', ({ isExpired, remainingMs }) => (isExpired ? null : formatDuration(remainingMs))],
+  ['state', stateText],
+  'token',
+]
+
+function stateText(status: LockStatus): string {
+  const expired = status.isExpired ? [`expired ${formatDuration(status.expiredMs)} ago`] : []
+  return [...expired, ...marksOf(status)].join(', ') || 'held'
 }
 
 const cleanupLocks = verb({
