@@ -1,4 +1,5 @@
 /** Not before a time, and again after a failure. */
+import { randomUUID } from 'node:crypto'
 import type { Queue, QueueItem } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { claimed, present, refusalCode } from '../support/outcomes.ts'
@@ -210,6 +211,18 @@ forEachEngine((engine) => {
         expect(await q.stats()).toMatchObject({ pending: 1 })
       },
     )
+
+    test('without a base is ready again at once, however often it failed before [S5c-14]', async () => {
+      const { hf, q } = await openJobs(engine)
+      const tired = { id: randomUUID(), state: 'pending', failures: 400, maxAttempts: 1_000, addedAt: 1 }
+      await hf.execute('queue.import', { queue: q.name, workflow: 'job', from: 'test', entries: [tired] })
+      const { item } = await claimed(q.next())
+
+      const failed = await q.fail(item.id, 'no', { backoff: { baseMs: 0, factor: 10 } })
+
+      expect(failed).toMatchObject({ failures: 401, lease: null })
+      expect((await claimed(q.next())).item.id).toBe(item.id)
+    })
 
     test('waits a year at most: longer waits are refused, and the item stays with its holder [S5c-14]', async () => {
       const { q } = await openJobs(engine)

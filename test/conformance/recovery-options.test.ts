@@ -66,6 +66,7 @@ forEachEngine((engine) => {
       const dying = await store.open({ agent: 'dying', environment: host.process(101), recovery: false })
       await hf.queue('jobs').add(null)
       await claimed(dying.queue('jobs').next({ leaseMs: 3_600_000 }))
+      await dying.locks.acquireLock('busy', { leaseMs: 3_600_000 })
       host.kill(101)
       const waiter = await store.open({ environment: host.process(102), background: false, recovery })
       return { q: waiter.queue('jobs'), waiter, env }
@@ -100,9 +101,10 @@ forEachEngine((engine) => {
         await outcomeOf(q.next({ waitMs: 3_000 }), env),
         await outcomeOf(waiter.tasks.claimNext({ waitMs: 3_000 }), env),
         await outcomeOf(waiter.locks.acquireLock('free', { waitMs: 3_000 }), env),
+        await outcomeOf(waiter.locks.acquireLock('busy', { waitMs: 3_000 }), env),
       ]
 
-      expect(outcomes).toEqual(['empty', 'empty', 'acquired'])
+      expect(outcomes).toEqual(['empty', 'empty', 'acquired', 'held'])
       expect(await q.stats()).toMatchObject({ processing: 1 })
     })
 

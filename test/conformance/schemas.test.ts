@@ -1,4 +1,5 @@
 /** Queues and documents with a schema: what is stored, what comes out, and what becomes of that which does not fit. */
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Workflow } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod'
@@ -186,6 +187,36 @@ forEachEngine((engine) => {
       expect(item.payload).toEqual({ at: stored.at })
       expect((await claimed(q.next())).item.payload).toEqual({ ...made, tries: 1 })
     })
+  })
+
+  test('a schema that takes its time, and uses the store meanwhile, is waited for before the command [S5c-5]', async () => {
+    const { hf } = await engine.open()
+    const log = hf.queue<unknown>('log')
+    const validate = async (value: unknown) => {
+      await log.add(value)
+      return value === 'unfit' ? { issues: [{ message: 'unfit' }] } : { value: String(value) }
+    }
+    // Not one of zod: those are tried without waiting first, and so check twice.
+    const schema: StandardSchemaV1<string> = { '~standard': { version: 1, vendor: 'test', validate } }
+    const q = hf.queue('jobs', { schema })
+    const plan = hf.state('plan', { schema })
+    const checks = async () => (await log.stats()).pending
+
+    await q.add('one')
+    await q.addMany([{ payload: 'two' }])
+    await q.submit('w1', { headSha: 'abcd', payload: 'three' })
+    await plan.set('four')
+    const added = await checks()
+    const codes = [await refusalCode(() => q.add('unfit')), await refusalCode(() => plan.set('unfit'))]
+    const { item } = await claimed(q.next())
+    const rest = await claimedMany(q.claimMany(2))
+    const read = await present(plan.get())
+
+    expect(added).toBe(4)
+    expect(codes).toEqual(['INVALID', 'INVALID'])
+    expect([item, ...rest].map(({ payload }) => payload)).toEqual(['one', 'two', 'three'])
+    expect(read.value).toBe('four')
+    expect(await checks()).toBe(10)
   })
 
   test('what JSON makes of a value has to fit, since nothing else will ever be read [S5c-5]', async () => {
