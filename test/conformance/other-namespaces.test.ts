@@ -114,7 +114,23 @@ forEachEngine((engine) => {
       expect(await other.queue('jobs').get(item.id)).toMatchObject({ phase: 'held', token: item.token })
     })
 
-    test('a failure to heal is logged with the namespace and stops no other [S5c-38]', async () => {
+    test('a failure to heal stops no other [S5c-38]', async () => {
+      const { env, store, other } = await openBeside(engine)
+      const broken = await store.open({ namespace: 'broken', agent: 'stranger', recovery: false })
+      for (const each of [broken, other]) {
+        await each.queue('jobs').add('work')
+        await each.queue('jobs').next({ agent: 'worker-1', leaseMs: 100 })
+      }
+      const mend = await store.damage.failRecovery('broken')
+
+      await env.advance(soonMs)
+      const states = await Promise.all([broken, other].map((each) => each.queue('jobs').stats()))
+      await mend()
+
+      expect(states).toMatchObject([{ processing: 1 }, { pending: 1, processing: 0 }])
+    })
+
+    test('a failure to heal is logged with the namespace, and tried again [S5c-38]', async () => {
       const { logger, named } = collectLogs()
       const { env, store, other } = await openBeside(engine, { logger })
       await other.queue('jobs').add('work')

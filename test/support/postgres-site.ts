@@ -180,9 +180,10 @@ function damageTo(
     const { rowCount } = await admin.query(`update ${schema}.${table} ${sql}`, [value])
     if (!rowCount || rowCount > atMost) throw new Error(`damaged ${rowCount} rows: ${sql}`)
   }
-  const refuse = (what: string, table: string) => {
+  const refuse = (what: string, table: string, namespace?: string) => {
     repairs.push(`drop function if exists ${schema}.refuse() cascade`)
-    return refuseEach(admin, `${what} on ${schema}.${table}`, schema)
+    const some = namespace ? ` when (new.namespace = '${namespace}')` : ''
+    return refuseEach(admin, `${what} on ${schema}.${table} for each row${some}`, schema)
   }
   const damage: Damage = {
     forgetHolder: (item) =>
@@ -210,7 +211,7 @@ function damageTo(
       await admin.query(`delete from ${schema}.message where id = $1`, [message])
     },
     garbleAllowance: (name) => change('allowance', "set marks = '{not json' where name = $1", name),
-    failRecovery: () => refuse('insert', 'recovery_run'),
+    failRecovery: (namespace) => refuse('insert', 'recovery_run', namespace),
     failItems: () => refuse('update', 'item'),
     failEvents: () => refuse('insert', 'event'),
     failDeliveries: () => refuse('update', 'delivery'),
@@ -246,7 +247,7 @@ async function dropChecks(admin: Client, table: string): Promise<string[]> {
 async function refuseEach(admin: Client, what: string, schema: string): Promise<Undo> {
   await admin.query(`create or replace function ${schema}.refuse() returns trigger language plpgsql as
     $$ begin raise exception 'refused'; end $$;
-    create trigger refusal before ${what} for each row execute function ${schema}.refuse()`)
+    create trigger refusal before ${what} execute function ${schema}.refuse()`)
   return async () => {
     await admin.query(`drop function ${schema}.refuse() cascade`)
   }

@@ -93,7 +93,8 @@ function damageTo(path: string): Damage {
     loseMessage: async (message) => change(path, 'delete from message where id = ?', message),
     garbleAllowance: async (name) =>
       change(path, "update allowance set marks = '{not json' where name = ?", name),
-    failRecovery: () => refuse(path, 'insert on recovery_run'),
+    failRecovery: (namespace) =>
+      refuse(path, `insert on recovery_run${namespace ? ` when new.namespace = '${namespace}'` : ''}`),
     failItems: () => refuse(path, 'update on item'),
     failEvents: () => refuse(path, 'insert on event'),
     failDeliveries: () => refuse(path, 'update on delivery'),

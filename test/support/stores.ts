@@ -52,8 +52,8 @@ export interface Damage {
   loseMessage(message: string): Promise<void>
   /** What a limit has let through cannot be understood. */
   garbleAllowance(name: string): Promise<void>
-  /** Writing down a recovery fails, until the returned function is called. */
-  failRecovery(): Promise<Undo>
+  /** Writing down a recovery fails, everywhere or in one namespace, until the returned function is called. */
+  failRecovery(namespace?: string): Promise<Undo>
   /** Every change of an item fails, until the returned function is called. */
   failItems(): Promise<Undo>
   /** Every change that writes an event fails, until the returned function is called; renewals write none. */
