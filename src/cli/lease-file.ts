@@ -12,11 +12,9 @@ import {
   lstatSync,
   lutimesSync,
   readdirSync,
-  renameSync,
   rmSync,
   type Stats,
   statSync,
-  writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { serverScheme } from '../domain/store-url.ts'
@@ -24,7 +22,7 @@ import { isOwn } from '../host/access.ts'
 import { realPath } from '../host/store-path.ts'
 import { makeFolder } from './folder.ts'
 import type { Io } from './io.ts'
-import { readPlainFile } from './plain-file.ts'
+import { readPlainFile, writePlainFile } from './plain-file.ts'
 import { stateFolder } from './state-folder.ts'
 
 /** What is leased. */
@@ -63,7 +61,10 @@ export class LeaseFiles {
     if (this.#folder === null) return
     makeLeaseFolder(this.#folder)
     const { kind, name } = leased
-    writeWhole(join(this.#folder, this.#fileOf(leased, token)), `${JSON.stringify({ kind, name, token })}\n`)
+    writePlainFile(
+      join(this.#folder, this.#fileOf(leased, token)),
+      `${JSON.stringify({ kind, name, token })}\n`,
+    )
     if (kind === 'item') this.#remove(leased, (each) => each < token)
     this.#prune(now)
   }
@@ -98,7 +99,7 @@ export class LeaseFiles {
     makeLeaseFolder(this.#folder)
     const { kind, name } = leased
     const text = `${JSON.stringify({ kind, name, token })}\n`
-    writeWhole(join(this.#folder, `${completedPrefix}${this.#fileOf(leased, token)}`), text)
+    writePlainFile(join(this.#folder, `${completedPrefix}${this.#fileOf(leased, token)}`), text)
     const files = this.#names().filter((file) => file.startsWith(completedPrefix))
     if (files.length <= maxCompleted) return
     // A token granted later is larger.
@@ -171,14 +172,6 @@ function makeLeaseFolder(folder: string): void {
   if (store?.isFile()) chownSync(folder, store.uid, store.gid)
 }
 
-/** Writes atomically, and never through a link that someone has planted there. */
-function writeWhole(path: string, text: string): void {
-  const fresh = `${path}.${process.pid}`
-  rmSync(fresh, { force: true })
-  writeFileSync(fresh, text, { mode: 0o600, flag: 'wx' })
-  renameSync(fresh, path)
-}
-
 /**
  * Copies the tokens along with a store. The files say what is leased, not in which store. Existing files are left
  * alone, so this can be repeated.
@@ -190,7 +183,7 @@ export function copyLeaseFiles(from: string | null, to: string | null): void {
     // A file left half-written by a command that died is useless.
     if (!isLeaseFile.test(file) || !file.endsWith('.json') || existsSync(join(to, file))) continue
     const found = readPlainFile(join(from, file), leaseFileBytes)
-    if (found !== null && 'text' in found) writeWhole(join(to, file), found.text)
+    if (found !== null && 'text' in found) writePlainFile(join(to, file), found.text)
   }
 }
 
@@ -239,7 +232,7 @@ function canMakeIn(folder: string): boolean {
   }
 }
 
-function stateFolderFor(writeWhole: string, io: Io): string {
-  const digest = createHash('sha256').update(writeWhole).digest('hex').slice(0, 16)
+function stateFolderFor(store: string, io: Io): string {
+  const digest = createHash('sha256').update(store).digest('hex').slice(0, 16)
   return join(stateFolder(io), `${digest}${folderEnd}`)
 }

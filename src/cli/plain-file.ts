@@ -1,21 +1,37 @@
-/** Reads small text files that an untrusted user may have put there. Never reads a link, a device or a pipe. */
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+/**
+ * Reads and writes small text files where an untrusted user may have put something. Never reads a link, a device or a
+ * pipe, and never writes through one.
+ */
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 
 /** Null if there is no such file. */
-export type PlainFile = { readonly text: string } | { readonly refusal: string } | null
+export type PlainFile =
+  | { readonly text: string; readonly owner: number }
+  | { readonly refusal: string }
+  | null
 
 /** The path itself must be a regular file. `maxBytes` limits what is read, whatever size the file system reports. */
 export function readPlainFile(path: string, maxBytes: number): PlainFile {
   const descriptor = openPlain(path)
   if (typeof descriptor !== 'number') return descriptor
   try {
-    if (!fstatSync(descriptor).isFile()) return { refusal: 'it is not a regular file' }
+    const stats = fstatSync(descriptor)
+    if (!stats.isFile()) return { refusal: 'it is not a regular file' }
     const bytes = Buffer.alloc(maxBytes + 1)
     let length = 0
     for (let read = 1; read > 0 && length <= maxBytes; length += read)
       read = readSync(descriptor, bytes, length, bytes.length - length, null)
     if (length > maxBytes) return { refusal: `it is larger than ${maxBytes / 1024} KiB` }
-    return { text: bytes.toString('utf8', 0, length) }
+    return { text: bytes.toString('utf8', 0, length), owner: stats.uid }
   } finally {
     closeSync(descriptor)
   }
@@ -33,4 +49,12 @@ function openPlain(path: string): number | PlainFile {
     if (code === 'ENXIO') return { refusal: 'it is not a regular file' }
     throw error
   }
+}
+
+/** Replaces the file as a whole. Only its user can read it. */
+export function writePlainFile(path: string, text: string): void {
+  const fresh = `${path}.${process.pid}`
+  rmSync(fresh, { force: true })
+  writeFileSync(fresh, text, { mode: 0o600, flag: 'wx' })
+  renameSync(fresh, path)
 }

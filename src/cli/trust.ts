@@ -3,13 +3,14 @@
  * controlled by the folder's author, so on its own it may not point commands at a server, another path or another name.
  */
 import { createHash } from 'node:crypto'
-import { realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { realpathSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { HoldfastError } from '../errors.ts'
+import { trustedOwners } from '../host/user.ts'
 import type { ConfigFile } from './config-file.ts'
 import { makeFolder } from './folder.ts'
 import type { Io } from './io.ts'
-import { readPlainFile } from './plain-file.ts'
+import { readPlainFile, writePlainFile } from './plain-file.ts'
 import { stateFolder } from './state-folder.ts'
 
 type Accepted = Pick<ConfigFile, 'path' | 'text'>
@@ -18,17 +19,17 @@ const maxRecordBytes = 16 * 1024
 
 export function isTrusted(config: Accepted, io: Pick<Io, 'env'>): boolean {
   const found = readPlainFile(recordOf(config, io), maxRecordBytes)
-  return found !== null && 'text' in found && found.text === recordText(config)
+  if (found === null || !('text' in found) || found.text !== recordText(config)) return false
+  // Under a state folder that others share, anybody could have left it.
+  return trustedOwners(io.env)?.has(found.owner) ?? true
 }
 
 /** Replaces what was accepted before. */
 export function trust(config: Accepted, io: Pick<Io, 'env'>): void {
   const record = recordOf(config, io)
-  const fresh = `${record}.${process.pid}`
   try {
     makeFolder(folderOf(io), { own: 0o700, parents: 0o700 })
-    writeFileSync(fresh, recordText(config), { mode: 0o600 })
-    renameSync(fresh, record)
+    writePlainFile(record, recordText(config))
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
     throw new HoldfastError('STORE_UNAVAILABLE', {

@@ -231,6 +231,41 @@ describe('a config that came with a repository', () => {
     expect([elsewhere.code, somebody.code]).toEqual([1, 1])
   })
 
+  test.skipIf(noStranger)(
+    'is not trusted because of a record that somebody else has left [S5d-1]',
+    async () => {
+      const shell = aShell()
+      const { repository } = aClone(shell, 'durability = "normal"\n')
+      const run = inClone(shell, repository)
+      await run('trust')
+      const records = join(shell.folder, 'state', 'holdfast', 'trusted')
+      const [record = ''] = readdirSync(records)
+      const owned = async (uid: number) => {
+        chownSync(join(records, record), uid, uid)
+        return (await run('queue', 'add', 'q', '1')).code
+      }
+
+      expect([await owned(stranger.uid), await owned(0)]).toEqual([1, 0])
+    },
+  )
+
+  test('is not recorded through a link that somebody has left [S5d-1]', async () => {
+    const shell = aShell()
+    const { repository } = aClone(shell, 'durability = "normal"\n')
+    const run = inClone(shell, repository)
+    await run('trust')
+    const records = join(shell.folder, 'state', 'holdfast', 'trusted')
+    const [record = ''] = readdirSync(records)
+    const victim = join(shell.folder, 'victim')
+    writeFileSync(victim, 'precious')
+    symlinkSync(victim, join(records, `${record}.${process.pid}`))
+
+    const trusted = await run('trust')
+
+    expect(trusted.code).toBe(0)
+    expect([readFileSync(victim, 'utf8'), readdirSync(records)]).toEqual(['precious', [record]])
+  })
+
   test('is not trusted where that cannot be recorded, and the refusal says so [S5d-1]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, 'durability = "normal"\n')
