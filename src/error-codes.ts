@@ -13,7 +13,7 @@ interface ErrorKind {
   readonly facts: Readonly<Record<string, string>>
 }
 
-export const store = { location: 'The store, without its password.' }
+const store = { location: 'The store, without its password.' }
 const doubt = { inDoubt: 'True if the change may have been made. Absent or false: it was not.' }
 
 /** Every error code. The reference page of errors is made from this table. */

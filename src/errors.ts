@@ -28,7 +28,7 @@ export type HoldfastErrorOf<Code extends ErrorCode = ErrorCode> = Code extends E
   : never
 
 /** Spelled out, because the bundler renames the classes. */
-export const names: Partial<Record<ErrorCode, string>> = {
+const names: Partial<Record<ErrorCode, string>> = {
   INVALID: 'InvalidError',
   NOT_FOUND: 'NotFoundError',
   HELD: 'HeldError',

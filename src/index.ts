@@ -50,9 +50,9 @@ export type {
   GrantedLock,
   ReservedPaths,
   StartupReport,
-} from './handle/lock-answers.ts'
-export type { AcquireOptions, ReserveOptions, RunBatchOptions } from './handle/lock-options.ts'
-export type { Locks } from './handle/locks.ts'
+} from './handle/locks/lock-answers.ts'
+export type { AcquireOptions, ReserveOptions, RunBatchOptions } from './handle/locks/lock-options.ts'
+export type { Locks } from './handle/locks/locks.ts'
 export type {
   AnswerOptions,
   MessagePageOptions,
@@ -99,7 +99,7 @@ export type {
   StateUpdateOptions,
   StateWatchOptions,
 } from './handle/state.ts'
-export type { BatchClaim, NextTask, Task, TaskClaim } from './handle/task-answers.ts'
+export type { BatchClaim, NextTask, Task, TaskClaim } from './handle/tasks/task-answers.ts'
 export type {
   AddTaskOptions,
   ClaimNextOptions,
@@ -110,8 +110,8 @@ export type {
   TaskFields,
   TaskFilter,
   UpdateTaskOptions,
-} from './handle/task-options.ts'
-export type { Tasks } from './handle/tasks.ts'
+} from './handle/tasks/task-options.ts'
+export type { Tasks } from './handle/tasks/tasks.ts'
 export type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './handle/worker/batch-options.ts'
 export type { Handler, WorkContext, WorkOptions } from './handle/worker/work-options.ts'
 export type { Worker } from './handle/worker/worker.ts'

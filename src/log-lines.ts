@@ -13,7 +13,7 @@ interface LogLine {
   readonly fields: Readonly<Record<string, string>>
 }
 
-export const error = 'What went wrong, with the next step.'
+const error = 'What went wrong, with the next step.'
 const queue = 'The queue.'
 const trigger = 'What started it: claim, completion, open, timer, waiter, death, manual.'
 const delivery = {

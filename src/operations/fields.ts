@@ -53,6 +53,7 @@ export const priority = z
   .max(maxPriority, { error: priorityRule })
   .optional()
   .describe(`0 (first) to ${maxPriority} (last); default 5.`)
+export const maxAttempts = z.int().min(1).max(1000)
 /** Delays between retries. Fields left out keep their current value. */
 export const backoff = lazily(() =>
   z

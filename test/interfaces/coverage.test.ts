@@ -1,17 +1,25 @@
 /** Everything Holdfast can do can be done from a program and from a shell, in one way each. */
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { listCommands } from '../../dist/cli/reference.js'
 import { operations } from '../../src/operations/table.ts'
 
 const offered = [...operations.values()].filter((row) => row.class === undefined).map(({ name }) => name)
 const commands = await listCommands()
-const handles = ['agents', 'fleet', 'holdfast', 'locks', 'messages', 'queue', 'runs', 'state', 'tasks']
-const sources = [
-  ...handles.map((name) => `handle/${name}`),
-  'runtime/session/session',
-  'runtime/lease/stale-locks',
-].map((name) => ({ name, text: readFileSync(`src/${name}.ts`, 'utf8') }))
+
+/** The nouns of the handle, and what serves several of them. A noun is a file or a folder. */
+const nouns = [
+  ...readdirSync('src/handle').map((name) => `src/handle/${name}`),
+  'src/runtime/session',
+  'src/runtime/lease/stale-locks.ts',
+].map((path) => ({ path, text: textIn(path) }))
+
+function textIn(path: string): string {
+  if (path.endsWith('.ts')) return readFileSync(path, 'utf8')
+  return readdirSync(path)
+    .map((name) => textIn(`${path}/${name}`))
+    .join('\n')
+}
 
 /** More than one command, or none. */
 const otherCommands: Record<string, string> = {
@@ -20,7 +28,7 @@ const otherCommands: Record<string, string> = {
   'state.get': 'state watch shows a document again and again',
 }
 
-/** More than one handle that calls it, or none. */
+/** More than one noun that calls it, or none. */
 const otherCalls: Record<string, string> = {
   'events.list': 'all events, those of an item, and those of a message are three views of one list',
   'events.images': 'only a program that rebuilds a store from its events needs it, and has execute()',
@@ -46,7 +54,7 @@ test('each operation has one command, or there is a reason [S6-4]', () => {
 })
 
 test('each operation has one library call, or there is a reason [S6-4]', () => {
-  const callers = (name: string) => sources.filter(({ text }) => text.includes(`'${name}'`))
+  const callers = (name: string) => nouns.filter(({ text }) => text.includes(`'${name}'`))
   const others = offered.filter((name) => callers(name).length !== 1)
 
   expect(others.sort()).toEqual(Object.keys(otherCalls).sort())

@@ -1,5 +1,7 @@
 /** Options of a batch, checked before its lock is acquired. */
+
 import * as z from 'zod'
+import { InvalidError } from '../../errors.ts'
 import { parseInput } from '../../operations/operation.ts'
 import type { ProgressView } from '../../operations/run/view.ts'
 
@@ -77,4 +79,13 @@ export interface BatchOptions<Item> {
   readonly signal?: AbortSignal | undefined
   /** Called once each time the run is completed, by the runner that completed it, while it still holds the lock. */
   readonly onComplete?: ((progress: ProgressView) => unknown) | undefined
+}
+
+export function keyOfItem<Item>(item: Item, { keyOf }: BatchOptions<Item>): string {
+  if (keyOf) return keyOf(item)
+  if (typeof item === 'string' || typeof item === 'number') return String(item)
+  throw new InvalidError({
+    what: 'the items of a batch are no strings',
+    next: 'name their keys with keyOf',
+  })
 }

@@ -7,16 +7,18 @@
  * Not guaranteed: that an item is handled exactly once. If a process dies after an effect and before its record, the
  * item is handled again.
  */
+
 import { messageOf } from '../../domain/failure.ts'
 import { concurrencyFor } from '../../domain/progress.ts'
 import { fitText } from '../../domain/text.ts'
 import { pause } from '../../environment.ts'
-import { InvalidError, isHoldfastError, NotFoundError } from '../../errors.ts'
+import { isHoldfastError, NotFoundError } from '../../errors.ts'
 import type { ProgressView } from '../../operations/run/view.ts'
 import type { Lease } from '../../runtime/lease/held-lease.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { Runs } from '../runs.ts'
 import type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './batch-options.ts'
+import { keyOfItem } from './batch-options.ts'
 
 interface Work<Item> {
   readonly item: Item
@@ -145,7 +147,7 @@ export class Batch<Item> {
   #count(): number | undefined {
     const items: unknown = this.#items
     if (!Array.isArray(items) && !(items instanceof Set) && !(items instanceof Map)) return undefined
-    return new Set(Array.from(items as Iterable<Item>, (item) => this.#keyOf(item))).size
+    return new Set(Array.from(items as Iterable<Item>, (item) => keyOfItem(item, this.#options))).size
   }
 
   /** The items without an outcome. Looks up many at a time when the source is synchronous. */
@@ -154,21 +156,12 @@ export class Batch<Item> {
     const most = Symbol.asyncIterator in source ? 1 : maxWindow
     let window: Work<Item>[] = []
     for await (const item of source) {
-      window.push({ item, key: this.#keyOf(item) })
+      window.push({ item, key: keyOfItem(item, this.#options) })
       if (window.length < most) continue
       yield* await this.#unsettled(window)
       window = []
     }
     yield* await this.#unsettled(window)
-  }
-
-  #keyOf(item: Item): string {
-    if (this.#options.keyOf) return this.#options.keyOf(item)
-    if (typeof item === 'string' || typeof item === 'number') return String(item)
-    throw new InvalidError({
-      what: 'the items of a batch are no strings',
-      next: 'name their keys with keyOf',
-    })
   }
 
   async #unsettled(window: readonly Work<Item>[]) {

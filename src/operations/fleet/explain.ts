@@ -70,7 +70,7 @@ const explanationView = lazily(() =>
 /** Why something is in its current state. */
 export type FleetExplanation = OutputOf<typeof explanationView>
 
-export const input = lazily(() =>
+const input = lazily(() =>
   z.strictObject({
     kind: z.enum(kinds).describe('What kind of thing it is.'),
     id: text(300).min(1).describe('Its id, or its name.'),

@@ -79,6 +79,6 @@ export const find = operation({
 
 const nobody = { items: null, locks: null, losses: null } as const
 
-export function thing(kind: Kind, id: string, title: string, queue: string | null = null): Found {
+function thing(kind: Kind, id: string, title: string, queue: string | null = null): Found {
   return { kind, id, queue, title }
 }

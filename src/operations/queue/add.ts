@@ -39,10 +39,7 @@ export const newItem = lazily(() => ({
     .max(maxDelayMs)
     .optional()
     .describe('How long to wait before it can be claimed, ms; instead of `runAt`.'),
-  maxAttempts: z
-    .int()
-    .min(1)
-    .max(1000)
+  maxAttempts: fields.maxAttempts
     .optional()
     .describe(
       "Attempts in all, the first included: once this many have failed, it fails for good. Default is the queue's.",

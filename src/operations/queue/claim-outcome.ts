@@ -25,7 +25,7 @@ export const held = lazily(() =>
     expiresAt: z.number().nullable(),
   }),
 )
-export const claimed = lazily(() =>
+const claimed = lazily(() =>
   z.object({
     outcome: z.literal('claimed'),
     item: itemView(),

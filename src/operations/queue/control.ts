@@ -8,6 +8,7 @@ import { processingLockName } from '../../domain/queue.ts'
 import { DuplicateError, HeldError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
 import { ask, operation } from '../operation.ts'
 import { agreedPast, beforeOf } from '../recovery/horizon.ts'
@@ -22,6 +23,17 @@ const target = lazily(() => ({
   expectedVersion: fields.expectedVersion,
 }))
 
+/** The item and its workflow. Refuses an item that has changed since the version the caller read. */
+function targetItem(
+  rows: { defined: DefinedQueue | null; item: Item | null },
+  input: { queue: string; ref: string; expectedVersion?: number | undefined },
+) {
+  const { workflow } = requireQueue(rows.defined, input.queue)
+  const item = requireItem(rows.item, input.queue, input.ref)
+  assertVersion(item, input.expectedVersion)
+  return { item, workflow }
+}
+
 const why = (reason: string | undefined) => (reason === undefined ? undefined : { reason })
 
 export const retry = operation({
@@ -32,9 +44,7 @@ export const retry = operation({
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
-    const { workflow } = requireQueue(rows.defined, input.queue)
-    const item = requireItem(rows.item, input.queue, input.ref)
-    assertVersion(item, input.expectedVersion)
+    const { item, workflow } = targetItem(rows, input)
     const after = retryItem(item, workflow, context)
     const needs = {
       sameKey:
@@ -70,9 +80,7 @@ export const cancel = operation({
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
-    const { workflow } = requireQueue(rows.defined, input.queue)
-    const item = requireItem(rows.item, input.queue, input.ref)
-    assertVersion(item, input.expectedVersion)
+    const { item, workflow } = targetItem(rows, input)
     const after = cancelItem(item, workflow, context)
     const cancelled = itemChange(item, after, 'item.cancelled', context, {
       ...why(input.reason),
@@ -132,9 +140,7 @@ export const releaseFromQuarantine = operation({
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
-    const { workflow } = requireQueue(rows.defined, input.queue)
-    const item = requireItem(rows.item, input.queue, input.ref)
-    assertVersion(item, input.expectedVersion)
+    const { item, workflow } = targetItem(rows, input)
     const after = releaseItemFromQuarantine(item, workflow, context)
     return {
       changes: [itemChange(item, after, 'item.unquarantined', context, why(input.reason))],

@@ -100,10 +100,7 @@ export const defineQueue = operation({
       queue: fields.queue,
       workflow: fields.name.optional().describe('job (default), merge, task, or one you defined.'),
       slots: z.int().min(1).max(100).optional().describe('Slots of the processing lock.'),
-      maxAttempts: z
-        .int()
-        .min(1)
-        .max(1000)
+      maxAttempts: fields.maxAttempts
         .optional()
         .describe(
           'Attempts in all, the first included: once this many have failed, an item fails for good; default 3.',

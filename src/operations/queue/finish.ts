@@ -13,8 +13,6 @@ import {
 import { recordProgress } from '../../domain/item-loss.ts'
 import type { Json } from '../../domain/json.ts'
 import { isHolder, renew as renewLease } from '../../domain/lease.ts'
-import type { Queue } from '../../domain/queue.ts'
-import type { Workflow } from '../../domain/workflow.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change, EventDraft } from '../../port/decision.ts'
@@ -57,6 +55,18 @@ export function finish(change: Change & { table: 'item'; after: Item }, context:
   }))
 }
 
+/** The item changes, and if it has succeeded, it frees what waited for it. */
+export function finishItem(
+  before: Item,
+  after: Item,
+  event: Omit<EventDraft, 'agent'>,
+  context: Context,
+  late = false,
+): Step<ItemView> {
+  return finish(changed(before, after, event, context, late), context)
+}
+
+/** `late`: its lease had lapsed, and nobody had taken the item yet. */
 export function changed(
   before: Item,
   after: Item,
@@ -130,15 +140,12 @@ export const move = operation({
     const moved = moveItem(item, workflow, input.to, context)
     if (moved === null) return { changes: [], result: viewItem(item, context.now) }
     const after = withData(moved, input.data)
-    return finish(
-      changed(
-        item,
-        after,
-        { kind: 'item.moved', detail: { from: item.state, to: after.state } },
-        context,
-        late,
-      ),
+    return finishItem(
+      item,
+      after,
+      { kind: 'item.moved', detail: { from: item.state, to: after.state } },
       context,
+      late,
     )
   },
 })
@@ -164,15 +171,12 @@ export const complete = operation({
       return { changes: [], result: viewItem(rows.item, context.now) }
     const { item, workflow, late } = heldItem(rows, input, context)
     assertVersion(item, input.expectedVersion)
-    return finish(
-      changed(
-        item,
-        completeItem(item, workflow, input.result ?? null, context),
-        { kind: 'item.completed' },
-        context,
-        late,
-      ),
+    return finishItem(
+      item,
+      completeItem(item, workflow, input.result ?? null, context),
+      { kind: 'item.completed' },
       context,
+      late,
     )
   },
 })
@@ -191,38 +195,23 @@ export const fail = operation({
   input: () => z.strictObject(failInput()),
   output: itemView,
   needs: itemNeeds,
-  decide(rows, input, context) {
-    const { item, workflow, queue, late } = heldItem(rows, input, context)
-    return finish(
-      changed(
-        item,
-        failed(item, { workflow, queue }, input, context),
-        { kind: 'item.failed', detail: { message: input.error.message } },
-        context,
-        late,
-      ),
-      context,
-    )
-  },
+  decide: failHeld,
 })
 
-export function failed(
-  item: Item,
-  { workflow, queue }: { workflow: Workflow; queue: Queue },
+export function failHeld(
+  rows: ItemRows,
   input: z.output<z.ZodObject<ReturnType<typeof failInput>>>,
   context: Context,
-): Item {
-  return failItem(
-    item,
-    workflow,
-    {
-      error: input.error,
-      retryable: input.retryable ?? workflow.failsRetryably,
-      backoff: adjustBackoff(queue.backoff ?? retryBackoff, input.backoff),
-      random: context.random,
-    },
-    context,
-  )
+): Step<ItemView> {
+  const { item, workflow, queue, late } = heldItem(rows, input, context)
+  const failure = {
+    error: input.error,
+    retryable: input.retryable ?? workflow.failsRetryably,
+    backoff: adjustBackoff(queue.backoff ?? retryBackoff, input.backoff),
+    random: context.random,
+  }
+  const event = { kind: 'item.failed', detail: { message: input.error.message } } as const
+  return finishItem(item, failItem(item, workflow, failure, context), event, context, late)
 }
 
 export const release = operation({

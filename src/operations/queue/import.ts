@@ -36,7 +36,7 @@ export const itemEntry = lazily(() =>
     keptBack: fields.text(2000).nullable().default(null),
     attempts: times().default(0),
     failures: times().default(0),
-    maxAttempts: z.int().min(1).max(1000).default(3),
+    maxAttempts: fields.maxAttempts.default(3),
     submittedBy: fields.name.nullable().default(null),
     addedAt: fields.wallTime,
     startedAt: fields.wallTime.nullable().default(null),

@@ -13,7 +13,7 @@ import * as fields from '../fields.ts'
 import { operation } from '../operation.ts'
 import { requireItem } from '../subject.ts'
 import { itemView, viewItem } from '../view.ts'
-import { changed, failed, failInput, finish, heldItem, itemInput, itemNeeds } from './finish.ts'
+import { failHeld, failInput, finishItem, heldItem, itemInput, itemNeeds } from './finish.ts'
 
 const sha = lazily(() => fields.text(128).min(1))
 const target = lazily(() => sha().describe('The commit the target is at.'))
@@ -40,15 +40,12 @@ export const updateRebaseMetadata = operation({
       { headSha: input.headSha, testedAgainstSha: input.testedAgainstSha },
       context.wall,
     )
-    return finish(
-      changed(
-        item,
-        after,
-        { kind: 'item.rebased', detail: { testedAgainstSha: input.testedAgainstSha } },
-        context,
-        late,
-      ),
+    return finishItem(
+      item,
+      after,
+      { kind: 'item.rebased', detail: { testedAgainstSha: input.testedAgainstSha } },
       context,
+      late,
     )
   },
 })
@@ -76,15 +73,12 @@ export const returnToRebasing = operation({
   decide(rows, input, context) {
     const { item, workflow, late } = heldItem(rows, input, context)
     const returned = returnItem(item, workflow, input.mainSha, context)
-    return finish(
-      changed(
-        item,
-        returned,
-        { kind: 'item.moved', detail: { from: item.state, to: returned.state, mainSha: input.mainSha } },
-        context,
-        late,
-      ),
+    return finishItem(
+      item,
+      returned,
+      { kind: 'item.moved', detail: { from: item.state, to: returned.state, mainSha: input.mainSha } },
       context,
+      late,
     )
   },
 })
@@ -115,7 +109,7 @@ export const beginMerge = operation({
       : moved
     const freshness = mainSha === undefined ? { freshness: 'not checked' } : { mainSha }
     const detail = { from: item.state, to: after.state, ...freshness }
-    return finish(changed(item, after, { kind: 'item.moved', detail }, context, late), context)
+    return finishItem(item, after, { kind: 'item.moved', detail }, context, late)
   },
 })
 
@@ -132,9 +126,12 @@ export const completeMerge = operation({
     const { item, workflow, late } = heldItem(rows, input, context)
     const completed = completeItem(item, workflow, null, context)
     const after = { ...completed, data: { ...completed.data, mergedSha: input.mergedSha } }
-    return finish(
-      changed(item, after, { kind: 'item.merged', detail: { mergedSha: input.mergedSha } }, context, late),
+    return finishItem(
+      item,
+      after,
+      { kind: 'item.merged', detail: { mergedSha: input.mergedSha } },
       context,
+      late,
     )
   },
 })
@@ -146,17 +143,5 @@ export const failMerge = operation({
   input: () => z.strictObject(failInput()),
   output: itemView,
   needs: itemNeeds,
-  decide(rows, input, context) {
-    const { item, workflow, queue, late } = heldItem(rows, input, context)
-    return finish(
-      changed(
-        item,
-        failed(item, { workflow, queue }, input, context),
-        { kind: 'item.failed', detail: { message: input.error.message } },
-        context,
-        late,
-      ),
-      context,
-    )
-  },
+  decide: failHeld,
 })

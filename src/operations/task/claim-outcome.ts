@@ -7,14 +7,14 @@ import { empty } from '../queue/claim-outcome.ts'
 import { viewItem } from '../view.ts'
 import { taskView, viewTask } from './view.ts'
 
-export const claimed = lazily(() =>
+const claimed = lazily(() =>
   z.object({
     outcome: z.literal('claimed'),
     task: taskView(),
     renewed: z.boolean().describe('It was already yours; the lease was renewed under the same token.'),
   }),
 )
-export const held = lazily(() =>
+const held = lazily(() =>
   z.object({
     outcome: z.literal('held'),
     holder: z.string().nullable(),
@@ -29,7 +29,7 @@ const blocked = lazily(() =>
     runAt: z.number().nullable(),
   }),
 )
-export const offered = lazily(() =>
+const offered = lazily(() =>
   z.object({
     outcome: z.literal('offered'),
     to: z.string().nullable().describe('The only agent that may claim it for now.'),
@@ -39,8 +39,8 @@ export const offered = lazily(() =>
 const quarantined = lazily(() =>
   z.object({ outcome: z.literal('quarantined'), reason: z.string().nullable() }),
 )
-export const paused = lazily(() => z.object({ outcome: z.literal('paused'), reason: z.string().nullable() }))
-export const full = lazily(() => z.object({ outcome: z.literal('full'), holds: z.number() }))
+const paused = lazily(() => z.object({ outcome: z.literal('paused'), reason: z.string().nullable() }))
+const full = lazily(() => z.object({ outcome: z.literal('full'), holds: z.number() }))
 
 export const taskClaim = lazily(() =>
   z.discriminatedUnion('outcome', [claimed(), held(), offered(), blocked(), quarantined(), paused()]),

@@ -9,7 +9,7 @@ import type { Context } from '../../port/command.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { mapStep, type OutputOf, operation, type Step } from '../operation.ts'
-import { changed, finish, renew } from '../queue/finish.ts'
+import { finishItem, renew } from '../queue/finish.ts'
 import { assertVersion, itemChange, requireItem, requireQueue } from '../subject.ts'
 import { viewItem } from '../view.ts'
 import { asTask, note, ref, type TaskView, taskNeeds, taskView, viewTask } from './view.ts'
@@ -64,7 +64,7 @@ export const releaseTask = operation({
     const after =
       to === 'todo' ? releaseItem(noted, workflow, context) : moveItem(noted, workflow, to, context)
     const kind = to === 'todo' ? 'item.released' : 'item.moved'
-    return mapStep(finish(changed(item, after as Item, { kind }, context, late), context), () => true)
+    return mapStep(finishItem(item, after as Item, { kind }, context, late), () => true)
   },
 })
 
@@ -112,12 +112,12 @@ function end(
   const result = input.result ?? null
   if (item.phase === 'held' && to === 'done') {
     const after = completeItem(noted, workflow, result, context)
-    return asTask(finish(changed(item, after, { kind: 'item.completed' }, context, late), context))
+    return asTask(finishItem(item, after, { kind: 'item.completed' }, context, late))
   }
   const moved = moveItem(noted, workflow, to, context)
   if (moved === null) return same()
   const kind = to === 'done' ? 'item.completed' : 'item.moved'
-  return asTask(finish(changed(item, { ...moved, result }, { kind }, context, late), context))
+  return asTask(finishItem(item, { ...moved, result }, { kind }, context, late))
 
   function same() {
     return { changes: [], result: viewTask(viewItem(item, context.now)) }

@@ -4,13 +4,13 @@
  * injected environment or a private store it runs in the main thread. It sleeps until its next duty, and is woken when
  * one comes up earlier.
  */
+
 import { jitter, nextDutyAt } from '../../domain/duty.ts'
 import { healerAgent } from '../../domain/healer.ts'
 import type { OpenedEngine } from '../../engines/open.ts'
 import type { Environment } from '../../environment.ts'
 import { messageOf } from '../../errors.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
-import { maxNear, maxWarnings } from '../../operations/lease/warning.ts'
 import type { RecoveryTrigger } from '../../operations/recovery/report.ts'
 import {
   type Execute,
@@ -24,13 +24,14 @@ import type { Caller, Command } from '../../port/command.ts'
 import type { Executor } from '../../port/engine.ts'
 import type { Board } from '../lease/board.ts'
 import { ClockWatch } from './clock-watch.ts'
-import { deathsAmong, endAmong, endedHolders, type Healing, heal } from './heal.ts'
+import type { Healing } from './heal.ts'
 import { Membership } from './membership.ts'
 import { Probing } from './probing.ts'
 import { lookAgainMs, Renewals } from './renewals.ts'
 import type { CaretakerReports } from './reports.ts'
 import { retain } from './retention.ts'
-import { healerOf, isUpTo, StoreHealer, type StoreHealing } from './store-healing.ts'
+import { healerOf, type StoreHealing } from './store-healing.ts'
+import { Sweep } from './sweep.ts'
 
 export interface CaretakerOptions {
   readonly namespace: string
@@ -66,8 +67,6 @@ const beatAgainMs = 1_000
 /** The main thread asks for a checkpoint after many writes; this covers what the caretaker and a few commands write. */
 const checkpointEveryMs = 5_000
 
-const goOnMs = 200
-
 /** What an engine with its own file can do in addition. */
 type Caretaken = Executor & Pick<OpenedEngine, 'checkpoint' | 'isThere' | 'storeId'>
 
@@ -80,18 +79,13 @@ export class Caretaker {
   readonly #renewals: Renewals
   readonly #membership: Membership
   readonly #probing: Probing
+  readonly #sweep: Sweep
   readonly #clocks: ClockWatch
   readonly #nextAt: Times
   #beatAt = Number.NEGATIVE_INFINITY
-  #sweptAt: number | null = null
-  /** Where the next page of silent processes starts: those that hold something must not hide the others. */
-  #silentAfter: string | undefined
-  #hasMoreToHeal: boolean
   /** Null while it sleeps. */
   #working: Promise<void> | null = null
   #healing: Promise<void> | null = null
-  readonly #storeHealer = new StoreHealer()
-  #visiting: Promise<void> | null = null
   #cancelSleep: () => void = () => {}
   /** The store's count of doubts, about the lease clock or about what it has kept, at the last look. */
   #doubts = 0
@@ -107,7 +101,6 @@ export class Caretaker {
     this.#executor = executor
     this.#environment = environment
     this.#options = options
-    this.#hasMoreToHeal = options.hasMoreToHeal
     this.#board = board
     this.#reports = reports
     const execute: Execute = (operation, input) => this.#execute(operation, input)
@@ -129,6 +122,18 @@ export class Caretaker {
       missing: () => this.#beat(),
       wake: () => this.#sleep(),
     })
+    this.#sweep = new Sweep(
+      {
+        environment,
+        reports,
+        instance: () => this.#membership.instance,
+        own: () => this.#healingBy('timer'),
+        others: () => this.#healingOthersBy('timer'),
+        missing: () => this.#beat(),
+        isClosed: () => this.#closed,
+      },
+      options.hasMoreToHeal,
+    )
     this.#clocks = new ClockWatch(environment)
     const now = environment.monotonic()
     this.#nextAt = {
@@ -145,7 +150,7 @@ export class Caretaker {
     this.#closed = true
     this.#membership.leave()
     this.#cancelSleep()
-    await Promise.all([this.#working, this.#healing, this.#visiting])
+    await Promise.all([this.#working, this.#healing, this.#sweep.close()])
     await this.#probing.close()
   }
 
@@ -184,7 +189,7 @@ export class Caretaker {
     const own = [this.#renewals.nextAt, beat, this.#board.isHolding ? check : Number.POSITIVE_INFINITY]
     // A healing that is under way continues by itself and schedules the next round when it ends.
     if (this.#healing !== null) return own
-    const more = this.#hasMoreToHeal ? 0 : Number.POSITIVE_INFINITY
+    const more = this.#sweep.hasMore ? 0 : Number.POSITIVE_INFINITY
     return [...own, this.#probing.nextAt, sweep, checkpoint, retain, more]
   }
 
@@ -224,8 +229,8 @@ export class Caretaker {
     const { recovery, retention } = this.#options
     if (this.#isDue('checkpoint', now, checkpointEveryMs)) this.#checkpoint()
     if (this.#probing.nextAt <= now) await this.#probing.look()
-    if (this.#hasMoreToHeal) await this.#goOnHealing()
-    if (this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep()
+    if (this.#sweep.hasMore) await this.#sweep.goOn()
+    if (this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep.run()
     if (this.#isDue('retain', now, retention.everyMs)) await this.#retain()
   }
 
@@ -233,71 +238,6 @@ export class Caretaker {
     if (this.#nextAt[what] > now) return false
     this.#nextAt[what] = now + everyMs * jitter(this.#environment.random())
     return true
-  }
-
-  /** Does what opening the store had no time for; a little at a time, so that deaths are noticed in between. */
-  async #goOnHealing(): Promise<void> {
-    const until = this.#environment.monotonic() + goOnMs
-    try {
-      const isOver = () => this.#closed || this.#environment.monotonic() >= until
-      const { more } = await heal({ ...this.#healingBy('timer'), isOver }, [])
-      this.#hasMoreToHeal = more
-    } catch (error) {
-      this.#hasMoreToHeal = false
-      this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
-    }
-  }
-
-  async #sweep(): Promise<void> {
-    try {
-      const healing = this.#healingBy('timer')
-      const { bootId, hostName, pidNamespace } = this.#environment.host.identity
-      // Concurrently: on a server they share one transaction.
-      const [{ isDue, healers, hasEnded }, ended, silent, near] = await Promise.all([
-        this.#execute('recovery.look', {
-          machine: { bootId, hostName, pidNamespace },
-          instance: this.#membership.instance,
-        }),
-        endedHolders(healing),
-        this.#execute('instance.listSilent', { after: this.#silentAfter }),
-        this.#execute('lease.listNear', {}),
-      ])
-      if (hasEnded) await this.#beat()
-      const deaths = deathsAmong(ended)
-      // Usually there is nothing to do, and then nobody should wait for a write that changes nothing.
-      if (isDue || deaths.length > 0) await heal(healing, deaths)
-      else await endAmong(healing, silent.instances)
-      this.#silentAfter = silent.next ?? undefined
-      await this.#warnNear(near)
-      this.#sweptAt = this.#environment.now()
-      if (isUpTo(this.#membership.instance, healers, healing)) this.#visitOthers()
-    } catch (error) {
-      this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) })
-    }
-  }
-
-  /** Runs alongside the sweeps: our own namespace does not wait, however much there is to do elsewhere. */
-  #visitOthers(): void {
-    this.#visiting ??= this.#storeHealer
-      .visit(this.#healingOthersBy('timer'))
-      .catch((error: unknown) =>
-        this.#reports.log('warn', 'recovery.failed', { trigger: 'timer', error: messageOf(error) }),
-      )
-      .finally(() => {
-        this.#visiting = null
-      })
-  }
-
-  /** One transaction per piece, and none if there is nothing to warn about. `first`: those found first. */
-  async #warnNear(first: ResultOf<'lease.listNear'>): Promise<void> {
-    for (let near = first, warned = 1; near.length > 0 && warned > 0 && !this.#closed; ) {
-      warned = 0
-      for (let start = 0; start < near.length; start += maxWarnings) {
-        const leases = near.slice(start, start + maxWarnings)
-        warned += await this.#execute('lease.warnNear', { leases })
-      }
-      near = near.length < maxNear ? [] : await this.#execute('lease.listNear', {})
-    }
   }
 
   #checkpoint(): void {
@@ -337,7 +277,7 @@ export class Caretaker {
 
   #beat(): Promise<void> {
     this.#beatAt = this.#environment.monotonic()
-    return this.#membership.beat(this.#sweptAt)
+    return this.#membership.beat(this.#sweep.sweptAt)
   }
 
   async #retain(): Promise<void> {

@@ -22,12 +22,10 @@ import { ExpectedWork } from '../waiting/expected-work.ts'
 import { claimFound, isTaskThere, type TaskSearch, wantedOf } from '../waiting/task-search.ts'
 import { withCallerStack } from './caller-stack.ts'
 import { orReject } from './input.ts'
+import { Introductions } from './introductions.ts'
 import { LockUsers } from './lock-users.ts'
 import { Recovery } from './recovery.ts'
 import { type CallOptions, type OptionsOf, type Request, requestOf } from './request.ts'
-
-/** Beyond it, agents are introduced again. */
-const maxIntroduced = 10_000
 
 export class Session {
   readonly engine: OpenedEngine
@@ -46,8 +44,7 @@ export class Session {
   readonly lockUsers = new LockUsers()
   readonly expectedWork = new ExpectedWork()
   readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
-  /** Agents already introduced: they read their inbox here, so others can write to them. */
-  readonly #introduced = new Set<string>()
+  readonly #introductions = new Introductions((agent) => this.call('messages.introduce', {}, { agent }))
   readonly #whenClosing = new Set<() => void>()
   #isClosed = false
   /** Set once the workers have stopped: anything claimed after that would stay held. */
@@ -276,19 +273,9 @@ export class Session {
       : { agent, instance: null, quotas, host, isForAnother: true }
   }
 
-  /**
-   * An agent that reads its inbox can be written to. Reading writes nothing, so this is a separate call, once per
-   * agent. Reading must work where nothing can be written; a failed introduction is retried with the next read.
-   */
+  /** An agent that reads its inbox can be written to. */
   async introduce(agent = this.agent): Promise<void> {
-    if (this.#introduced.has(agent) || this.engine.status.isReadOnly) return
-    try {
-      await this.call('messages.introduce', {}, { agent })
-      if (this.#introduced.size >= maxIntroduced) this.#introduced.clear()
-      this.#introduced.add(agent)
-    } catch (error) {
-      if (!isHoldfastError(error) || error.code === 'INVALID') throw error
-    }
+    if (!this.engine.status.isReadOnly) await this.#introductions.introduce(agent)
   }
 
   /** Whether a claim made now belongs to this process and is renewed by it. */

@@ -1,9 +1,9 @@
 /** What the calls of locks return. */
-import type { NamedAcquireOutcome } from '../operations/lock/lock.ts'
-import type { ReserveOutcome } from '../operations/lock/reservation.ts'
-import type { ProgressView } from '../operations/run/view.ts'
-import type { LockView } from '../operations/view.ts'
-import type { Lease } from '../runtime/lease/held-lease.ts'
+import type { NamedAcquireOutcome } from '../../operations/lock/lock.ts'
+import type { ReserveOutcome } from '../../operations/lock/reservation.ts'
+import type { ProgressView } from '../../operations/run/view.ts'
+import type { LockView } from '../../operations/view.ts'
+import type { Lease } from '../../runtime/lease/held-lease.ts'
 
 /** A lock that was acquired. */
 export interface GrantedLock<Held extends Lease | null = Lease | null> {

@@ -1,6 +1,6 @@
 /** What the calls of tasks take. */
-import type { TaskStatus } from '../domain/task.ts'
-import type { ClaimOptions, MutationOptions, TokenOptions } from './call-options.ts'
+import type { TaskStatus } from '../../domain/task.ts'
+import type { ClaimOptions, MutationOptions, TokenOptions } from '../call-options.ts'
 
 /** The contents of a task. */
 export interface TaskFields {

@@ -1,6 +1,6 @@
 /** What the calls of locks take. */
-import type { ClaimOptions } from './call-options.ts'
-import type { BatchOptions } from './worker/batch-options.ts'
+import type { ClaimOptions } from '../call-options.ts'
+import type { BatchOptions } from '../worker/batch-options.ts'
 
 /** How a lock is acquired. */
 export interface AcquireOptions extends ClaimOptions {

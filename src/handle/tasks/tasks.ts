@@ -1,36 +1,30 @@
-/** `hf.tasks`: the operations on tasks as methods. */
+/**
+ * `hf.tasks`: the operations on tasks as methods. Long because a program sees one class with one method per call.
+ */
+
 import * as z from 'zod'
-import { maxLeaseMs } from '../domain/lease.ts'
-import { conflictWaitMs } from '../domain/state.ts'
-import { taskQueue } from '../domain/task.ts'
-import { pause } from '../environment.ts'
-import { isVersionMismatchError } from '../errors.ts'
-import type { LockStatus, StaleLocks } from '../operations/lease/watch.ts'
-import { parseInput } from '../operations/operation.ts'
-import type { AskedOf, ResultOf } from '../operations/table.ts'
-import type { NextTaskOutcome, TaskClaimOutcome } from '../operations/task/claim-outcome.ts'
-import type { LockCleanup } from '../operations/task/cleanup.ts'
-import type { TaskHints } from '../operations/task/hint.ts'
-import { deathsAmong } from '../runtime/caretaker/heal.ts'
-import type { NamedItem } from '../runtime/lease/grants.ts'
-import type { Lease } from '../runtime/lease/held-lease.ts'
-import { type LeaseLeft, leftByRelease } from '../runtime/lease/lease-ending.ts'
-import { type CleanupOptions, repeatCleanup } from '../runtime/lease/lock-cleanup.ts'
-import { type LeaseRenewal, type RenewalOptions, runRenewal } from '../runtime/lease/renewal.ts'
-import { judgeHolders, reportStaleLocks, type StaleLocksOptions } from '../runtime/lease/stale-locks.ts'
-import { askInPieces, assertSignal, given, optionsOf, orReject, sumOf } from '../runtime/session/input.ts'
-import { type CallOptions, type OptionsOf, requestOf } from '../runtime/session/request.ts'
-import type { Session } from '../runtime/session/session.ts'
-import { waitForWork, waitIsOver } from '../runtime/waiting/claim-wait.ts'
-import {
-  assertWait,
-  type ClaimOptions,
-  type MutationOptions,
-  type Own,
-  type TokenOptions,
-  type WaitOptions,
-} from './call-options.ts'
+import { maxLeaseMs } from '../../domain/lease.ts'
+import { conflictWaitMs } from '../../domain/state.ts'
+import { taskQueue } from '../../domain/task.ts'
+import { pause } from '../../environment.ts'
+import { isVersionMismatchError } from '../../errors.ts'
+import type { LockStatus, StaleLocks } from '../../operations/lease/watch.ts'
+import { parseInput } from '../../operations/operation.ts'
+import type { AskedOf } from '../../operations/table.ts'
+import type { LockCleanup } from '../../operations/task/cleanup.ts'
+import type { TaskHints } from '../../operations/task/hint.ts'
+import { deathsAmong } from '../../runtime/caretaker/heal.ts'
+import type { Lease } from '../../runtime/lease/held-lease.ts'
+import { type LeaseLeft, leftByRelease } from '../../runtime/lease/lease-ending.ts'
+import { type CleanupOptions, repeatCleanup } from '../../runtime/lease/lock-cleanup.ts'
+import { type LeaseRenewal, type RenewalOptions, runRenewal } from '../../runtime/lease/renewal.ts'
+import { judgeHolders, reportStaleLocks, type StaleLocksOptions } from '../../runtime/lease/stale-locks.ts'
+import { askInPieces, assertSignal, given, optionsOf, orReject, sumOf } from '../../runtime/session/input.ts'
+import type { Session } from '../../runtime/session/session.ts'
+import type { ClaimOptions, MutationOptions, Own, TokenOptions, WaitOptions } from '../call-options.ts'
+import { HeldTasks } from './held-tasks.ts'
 import type { BatchClaim, NextTask, Task, TaskClaim } from './task-answers.ts'
+import { TaskClaims } from './task-claims.ts'
 import type {
   AddTaskOptions,
   ClaimNextOptions,
@@ -63,9 +57,13 @@ const retryOptions = {
 /** Tasks: shared work that agents claim under leases. */
 export class Tasks {
   readonly #session: Session
+  readonly #held: HeldTasks
+  readonly #claims: TaskClaims
 
   constructor(session: Session) {
     this.#session = session
+    this.#held = new HeldTasks(session)
+    this.#claims = new TaskClaims(session, this.#held)
   }
 
   /** Adds a task. DUPLICATE while its key belongs to an open task. */
@@ -88,7 +86,7 @@ export class Tasks {
    * is unconditional. HELD while another agent holds the task, unless you force it and give a reason.
    */
   updateTask(ref: string, changes: UpdateTaskOptions): Promise<Task> {
-    return this.#guarded('tasks.updateTask', ref, changes)
+    return this.#held.change('tasks.updateTask', ref, changes)
   }
 
   /**
@@ -142,17 +140,7 @@ export class Tasks {
   /** The same with a manual lease: `lease` is null when nobody renews it. */
   claimTaskForAgent(ref: string, options: ClaimTaskOptions): Promise<TaskClaim>
   claimTaskForAgent(ref: string, options: ClaimTaskOptions = {}): Promise<TaskClaim> {
-    const asked = () => optionsOf('tasks.claimTaskForAgent', options)
-    return orReject(() => this.#session.withRoom(1, asked(), () => this.#claimTask(ref, options)))
-  }
-
-  async #claimTask(ref: string, options: ClaimTaskOptions): Promise<TaskClaim> {
-    const { sent, id, token } = await this.#held(ref, options)
-    const givenBack = this.#session.whenGivenBack((lease) => lease.id === id)
-    if (givenBack !== null) await givenBack
-    const requestedAt = this.#session.environment.monotonic()
-    const claim = await this.#session.ask('tasks.claimTaskForAgent', { ref: sent, token }, options)
-    return this.#keep(claim, requestedAt, options) as TaskClaim
+    return orReject(() => this.#claims.byName(ref, options))
   }
 
   /**
@@ -164,54 +152,20 @@ export class Tasks {
   /** The same with a manual lease: `lease` is null when nobody renews it. */
   claimNext(options: ClaimNextOptions & WaitOptions): Promise<NextTask>
   claimNext(options: ClaimNextOptions & WaitOptions = {}): Promise<NextTask> {
-    return orReject(() => this.#claimNextWaiting(optionsOf('tasks.claimNext', options)))
-  }
-
-  #claimNextWaiting({ waitMs = 0, signal, ...options }: ClaimNextOptions & WaitOptions): Promise<NextTask> {
-    assertSignal('tasks.claimNext', signal)
-    assertWait('tasks.claimNext', waitMs, options.idempotencyKey)
-    signal?.throwIfAborted()
-    const claim = (patienceMs?: number) =>
-      this.#session.withRoom(1, options, () => this.#claimNext(options, patienceMs))
-    if (waitMs === 0) return claim()
-    const isEnough = ({ outcome }: NextTask) => outcome === 'claimed'
-    const giveBack = async (late: NextTask) => {
-      if (late.outcome !== 'claimed') return
-      const { id, token } = late.task
-      await this.releaseTask(id, { ...given({ agent }), token, note: waitIsOver })
-    }
-    const { agent } = options
-    const wait = { queue: taskQueue, wanted: options, waitMs, signal, agent, claim, isEnough, giveBack }
-    return waitForWork(this.#session, wait)
-  }
-
-  async #claimNext(options: ClaimNextOptions, patienceMs?: number): Promise<NextTask> {
-    const requestedAt = this.#session.environment.monotonic()
-    const claim = await this.#session.ask('tasks.claimNext', {}, options, patienceMs)
-    return this.#keep(claim, requestedAt, options) as NextTask
+    return orReject(() => this.#claims.next(options))
   }
 
   /** Claims all of these tasks or none of them. */
   batchClaim(refs: readonly string[], options?: Own<Omit<ClaimOptions, 'token'>>): Promise<BatchClaim<Lease>>
   /** The same with manual leases: `lease` is null when nobody renews it. */
   batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'>): Promise<BatchClaim>
-  async batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'> = {}): Promise<BatchClaim> {
-    optionsOf('tasks.batchClaim', options)
-    const count = Array.isArray(refs) ? refs.length : 0
-    return this.#session.withRoom(count, options, () => this.#claimAll(refs, options))
-  }
-
-  async #claimAll(refs: readonly string[], options: ClaimOptions): Promise<BatchClaim> {
-    const requestedAt = this.#session.environment.monotonic()
-    const answer = await this.#session.ask('tasks.batchClaim', { refs }, options)
-    if (answer.outcome !== 'claimed') return answer
-    const tasks = answer.tasks.map((task) => ({ task, lease: this.#granted(task, requestedAt, options) }))
-    return { outcome: 'claimed', tasks }
+  batchClaim(refs: readonly string[], options: Omit<ClaimOptions, 'token'> = {}): Promise<BatchClaim> {
+    return this.#claims.all(refs, options)
   }
 
   /** Renews a lease by hand, for its full length from now. LEASE_LOST once somebody else has the task. */
   renewLease(ref: string, options: TokenOptions & { leaseMs?: number | undefined } = {}): Promise<Task> {
-    return this.#guarded('tasks.renewLease', ref, options)
+    return this.#held.change('tasks.renewLease', ref, options)
   }
 
   /**
@@ -227,7 +181,7 @@ export class Tasks {
     const task = await this.#required(ref)
     // Ask the store to renew it, so that the refusal reads the same as everywhere else.
     const lease = task.lease ?? (await this.renewLease(task.id, rest)).lease
-    const { token } = await this.#held(task.id, rest)
+    const { token } = await this.#held.find(task.id, rest)
     return runRenewal({
       session: this.#session,
       lease: { kind: 'item', id: task.id, token: token ?? task.token },
@@ -238,7 +192,7 @@ export class Tasks {
       signal,
       onLost,
       renew: (length) =>
-        this.#guarded('tasks.renewLease', task.id, {
+        this.#held.change('tasks.renewLease', task.id, {
           ...rest,
           ...(token === undefined ? {} : { token }),
           leaseMs: length,
@@ -254,7 +208,7 @@ export class Tasks {
       note?: string | undefined
     } = {},
   ): Promise<boolean> {
-    return await this.#end('tasks.releaseTask', ref, options, leftByRelease)
+    return await this.#held.end('tasks.releaseTask', ref, options, leftByRelease)
   }
 
   /** Sends a task to review and gives up its lease. */
@@ -262,7 +216,7 @@ export class Tasks {
     ref: string,
     options: TokenOptions & { note?: string | undefined; expectedVersion?: number | undefined } = {},
   ): Promise<Task> {
-    return this.#end('tasks.reviewTask', ref, options, leftBy)
+    return this.#held.end('tasks.reviewTask', ref, options, leftBy)
   }
 
   /** Completes a task that you hold or that is in review. Repeating it is harmless. */
@@ -274,7 +228,7 @@ export class Tasks {
       expectedVersion?: number | undefined
     } = {},
   ): Promise<Task> {
-    return this.#end('tasks.completeTask', ref, options, leftBy)
+    return this.#held.end('tasks.completeTask', ref, options, leftBy)
   }
 
   /**
@@ -359,66 +313,11 @@ export class Tasks {
     return { cleaned, taskIds, locks: pieces.flatMap(({ locks }) => locks), more: false }
   }
 
-  #keep(
-    claim: TaskClaimOutcome | NextTaskOutcome,
-    requestedAt: number,
-    options: CallOptions,
-  ): TaskClaim | NextTask {
-    if (claim.outcome !== 'claimed') return claim
-    return { ...claim, lease: this.#granted(claim.task, requestedAt, options) }
-  }
-
-  #granted({ id, key, token, lease }: Task, requestedAt: number, options: CallOptions): Lease | null {
-    const ref = { kind: 'item', id, token, leaseMs: lease?.leaseMs ?? 0, requestedAt } as const
-    return this.#session.granted(id, ref, options, { item: { queue: taskQueue, key } })
-  }
-
   async #required(ref: string): Promise<Task> {
     const task = await this.getTask(ref)
     // Ask the store about it, so that the refusal reads the same as everywhere else.
     if (!task) await this.checkUpdateConflict(ref, 1)
     return task as Task
-  }
-
-  /**
-   * A write by the holder, if there is one. Fills in its token, and forgets the grant once the task is no longer held.
-   */
-  async #guarded<Name extends 'tasks.updateTask' | 'tasks.renewLease'>(
-    operation: Name,
-    ref: string,
-    options: OptionsOf<Name, 'ref'>,
-  ): Promise<Task> {
-    const by = optionsOf(operation, options) as TokenOptions
-    const { sent, id, token } = await this.#held(ref, by)
-    try {
-      const request = requestOf<Name, object>(operation, { ref: sent, token }, options as never)
-      const task: Task = await this.#session.call(operation, request.input, request.options)
-      if (task.lease === null) this.#session.grants.ended('item', task.id, token, by)
-      return task
-    } catch (error) {
-      this.#session.grants.refused(error, 'item', id, token, by)
-      throw error
-    }
-  }
-
-  /** A write by which the holder, if there is one, gives up the task. */
-  async #end<Name extends 'tasks.releaseTask' | 'tasks.reviewTask' | 'tasks.completeTask'>(
-    operation: Name,
-    ref: string,
-    options: OptionsOf<Name, 'ref'>,
-    leaves: (answer: ResultOf<Name>) => LeaseLeft,
-  ): Promise<ResultOf<Name>> {
-    const { sent, id, token } = await this.#held(ref, optionsOf(operation, options) as TokenOptions)
-    const request = requestOf<Name, object>(operation, { ref: sent, token }, options as never)
-    return await this.#session.endGrant(request, { kind: 'item', name: id, token }, leaves)
-  }
-
-  /** Grants are remembered by id, so a key is looked up first unless the caller passes the token. */
-  async #held(ref: string, options: TokenOptions): Promise<NamedItem> {
-    const named = this.#session.grants.itemNamed(taskQueue, ref, options)
-    if (named !== null) return named
-    const id = (await this.getTask(ref))?.id ?? ref
-    return { sent: id, id, token: this.#session.grants.tokenFor('item', id, options) }
   }
 }
 

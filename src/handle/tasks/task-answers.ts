@@ -3,9 +3,9 @@ import type {
   BatchClaimOutcome,
   NextTaskOutcome,
   TaskClaimOutcome,
-} from '../operations/task/claim-outcome.ts'
-import type { TaskView } from '../operations/task/view.ts'
-import type { Lease } from '../runtime/lease/held-lease.ts'
+} from '../../operations/task/claim-outcome.ts'
+import type { TaskView } from '../../operations/task/view.ts'
+import type { Lease } from '../../runtime/lease/held-lease.ts'
 
 /** A task as callers see it. */
 export type Task = TaskView

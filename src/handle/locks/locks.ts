@@ -1,12 +1,13 @@
 /** `hf.locks`: named locks, with a waiting line, and path reservations. */
-import { settlesWithin } from '../environment.ts'
-import { InvalidError } from '../errors.ts'
-import { isReservation, type LeaseRef, lockNameOf, lockRef } from '../operations/lease/lease.ts'
-import type { LockInfo } from '../operations/lock/read.ts'
-import type { RecoveryReport } from '../operations/recovery/report.ts'
-import type { AskedOf, ResultOf } from '../operations/table.ts'
-import type { LockView } from '../operations/view.ts'
-import type { Lease } from '../runtime/lease/held-lease.ts'
+
+import { settlesWithin } from '../../environment.ts'
+import { InvalidError } from '../../errors.ts'
+import { isReservation, type LeaseRef, lockNameOf, lockRef } from '../../operations/lease/lease.ts'
+import type { LockInfo } from '../../operations/lock/read.ts'
+import type { RecoveryReport } from '../../operations/recovery/report.ts'
+import type { AskedOf, ResultOf } from '../../operations/table.ts'
+import type { LockView } from '../../operations/view.ts'
+import type { Lease } from '../../runtime/lease/held-lease.ts'
 import {
   askInPieces,
   assertSignal,
@@ -15,21 +16,20 @@ import {
   optionsOf,
   orReject,
   sumOf,
-} from '../runtime/session/input.ts'
-import { type CallOptions, requestOf } from '../runtime/session/request.ts'
-import type { Session } from '../runtime/session/session.ts'
-import { LineWatches } from '../runtime/waiting/line-watch.ts'
-import { type LockAnswer, waitForLock } from '../runtime/waiting/lock-wait.ts'
-import { assertWait, type Own, type TokenOptions } from './call-options.ts'
+} from '../../runtime/session/input.ts'
+import { type CallOptions, requestOf } from '../../runtime/session/request.ts'
+import type { Session } from '../../runtime/session/session.ts'
+import { LineWatches } from '../../runtime/waiting/line-watch.ts'
+import { type LockAnswer, waitForLock } from '../../runtime/waiting/lock-wait.ts'
+import { assertWait, type Own, type TokenOptions } from '../call-options.ts'
+import { defaultLock, type Runs } from '../runs.ts'
+import { Batch } from '../worker/batch.ts'
+import { assertBatch, type BatchHandler, type BatchItems } from '../worker/batch-options.ts'
+import { drainDefaultMs } from '../worker/worker.ts'
 import type { AcquiredLock, BatchReport, ReservedPaths, StartupReport } from './lock-answers.ts'
 import type { AcquireOptions, ReserveOptions, RunBatchOptions } from './lock-options.ts'
 import { releaseGrant } from './lock-release.ts'
-import { defaultLock, type Runs } from './runs.ts'
-import { Batch } from './worker/batch.ts'
-import { assertBatch, type BatchHandler, type BatchItems } from './worker/batch-options.ts'
-import { drainDefaultMs } from './worker/worker.ts'
-
-const maxKept = 500
+import { recoverOnStartup } from './startup-recovery.ts'
 
 /** Named locks and path reservations, all under leases. */
 export class Locks {
@@ -202,32 +202,9 @@ export class Locks {
    */
   async recoverLocksOnStartup(options: { pauseReason?: string | undefined } = {}): Promise<StartupReport> {
     const asked = knownOptionsOf('locks.recoverLocksOnStartup', options, ['pauseReason'])
-    const healed = await this.#session.recovery.heal('open', asked)
-    const reports = [this.#atOpen, healed].filter((report) => report !== null)
+    const atOpen = this.#atOpen
     this.#atOpen = null
-    const kept = await this.#keptByOthers()
-    const sum = (countOf: (report: RecoveryReport) => number) =>
-      reports.reduce((total, report) => total + countOf(report), 0)
-    return {
-      locksReleased: sum(({ locksCleaned }) => locksCleaned),
-      progressPaused: sum(({ progressPaused }) => progressPaused),
-      waitersRemoved: sum(({ waitersRemoved }) => waitersRemoved),
-      kept,
-    }
-  }
-
-  async #keptByOthers(): Promise<LockView[]> {
-    const { agent, instance } = this.#session
-    const isOthers = ({ holder, lease }: LockView) =>
-      holder !== null && (lease.instance === null ? holder !== agent : lease.instance !== instance)
-    const kept: LockView[] = []
-    let page = await this.list({ limit: maxKept })
-    kept.push(...page.locks.filter(isOthers))
-    while (page.next !== null && kept.length < maxKept) {
-      page = await this.list({ limit: maxKept, after: page.next })
-      kept.push(...page.locks.filter(isOthers))
-    }
-    return kept.slice(0, maxKept)
+    return recoverOnStartup(this.#session, asked, atOpen)
   }
 
   /**

@@ -1,7 +1,7 @@
 /** Gives back a named lock, which its holder may have acquired several times. */
-import { leftByRelease } from '../runtime/lease/lease-ending.ts'
-import type { Request } from '../runtime/session/request.ts'
-import type { Session } from '../runtime/session/session.ts'
+import { leftByRelease } from '../../runtime/lease/lease-ending.ts'
+import type { Request } from '../../runtime/session/request.ts'
+import type { Session } from '../../runtime/session/session.ts'
 
 /** What a release did. */
 interface Released {

@@ -1,0 +1,38 @@
+/** `locks.recoverLocksOnStartup()`: what recovery freed, here and at open, and what others keep. */
+import type { RecoveryReport } from '../../operations/recovery/report.ts'
+import type { LockView } from '../../operations/view.ts'
+import { sumOf } from '../../runtime/session/input.ts'
+import type { Session } from '../../runtime/session/session.ts'
+import type { StartupReport } from './lock-answers.ts'
+
+const maxKept = 500
+
+/** `atOpen`: what recovery did when the store was opened, if nobody has been told yet. */
+export async function recoverOnStartup(
+  session: Session,
+  options: { pauseReason?: string | undefined },
+  atOpen: RecoveryReport | null,
+): Promise<StartupReport> {
+  const healed = await session.recovery.heal('open', options)
+  const reports = atOpen === null ? [healed] : [atOpen, healed]
+  return {
+    locksReleased: sumOf(reports, ({ locksCleaned }) => locksCleaned),
+    progressPaused: sumOf(reports, ({ progressPaused }) => progressPaused),
+    waitersRemoved: sumOf(reports, ({ waitersRemoved }) => waitersRemoved),
+    kept: await keptByOthers(session),
+  }
+}
+
+async function keptByOthers(session: Session): Promise<LockView[]> {
+  const { agent, instance } = session
+  const isOthers = ({ holder, lease }: LockView) =>
+    holder !== null && (lease.instance === null ? holder !== agent : lease.instance !== instance)
+  const kept: LockView[] = []
+  let after: string | undefined
+  do {
+    const page = await session.call('locks.list', { limit: maxKept, after })
+    kept.push(...page.locks.filter(isOthers))
+    after = page.next ?? undefined
+  } while (after !== undefined && kept.length < maxKept)
+  return kept.slice(0, maxKept)
+}
