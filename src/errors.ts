@@ -30,7 +30,7 @@ export const errorCodes = {
     http: 400,
     retryable: false,
     cause: 'The input, an option, a setting or a file is not valid.',
-    remedy: 'Fix what the message names. The same call will fail again.',
+    remedy: 'Fix what the message names. Until then, the same call will fail again.',
     facts: {
       operation: 'The operation that refused its input.',
       issues: 'Each problem in the input, with its `path` and `message`.',
@@ -43,7 +43,7 @@ export const errorCodes = {
     retryable: false,
     cause: 'Nothing has that name or id: it never existed, or it was removed.',
     remedy: 'Check the name and the namespace. The message often suggests the nearest one.',
-    facts: { nearest: 'A known name that is spelled almost the same (CLI only).' },
+    facts: { nearest: 'A known name with almost the same spelling (CLI only).' },
   },
   UNKNOWN_RECIPIENT: {
     exit: 3,
@@ -57,7 +57,7 @@ export const errorCodes = {
     exit: 4,
     http: 409,
     retryable: true,
-    cause: 'Another holder has it.',
+    cause: 'Someone else holds it.',
     remedy: 'Wait until it is released or its lease lapses. If you are the holder, give your token.',
     facts: {
       subject: 'What is held.',
@@ -82,9 +82,9 @@ export const errorCodes = {
     http: 409,
     retryable: false,
     cause: 'The workflow does not allow this step from the current state.',
-    remedy: 'Read the item again and decide by the state it is in now.',
+    remedy: 'Read the item again and decide by its current state.',
     facts: {
-      subject: 'What should have moved.',
+      subject: 'What was to be moved.',
       from: 'The state it is in.',
       to: 'The state that was asked for.',
     },
@@ -93,12 +93,12 @@ export const errorCodes = {
     exit: 4,
     http: 409,
     retryable: false,
-    cause: 'The item has failed as often as it may.',
+    cause: 'The item has used up its attempts.',
     remedy: 'Fix the cause, then submit it again.',
     facts: {
       subject: 'The item.',
-      failures: 'How often it has failed.',
-      maxAttempts: 'How often it may.',
+      failures: 'How many times it has failed.',
+      maxAttempts: 'How many failures are allowed.',
     },
   },
   VERSION_MISMATCH: {
@@ -106,7 +106,7 @@ export const errorCodes = {
     http: 412,
     retryable: true,
     cause: 'Someone else changed it since you read it.',
-    remedy: 'Read it again and repeat your change on what you read.',
+    remedy: 'Read it again and redo your change on the new version.',
     facts: {
       subject: 'What was changed.',
       expected: 'The version you read.',
@@ -149,7 +149,7 @@ export const errorCodes = {
     http: 504,
     retryable: true,
     cause: 'A worker or a command was told to stop before it was done.',
-    remedy: 'Return soon. Unfinished items have been given back; run it again to go on.',
+    remedy: 'Return soon. Unfinished items have been given back; run it again to continue.',
     facts: {},
   },
   RATE_LIMITED: {
@@ -157,7 +157,7 @@ export const errorCodes = {
     http: 429,
     retryable: true,
     cause: 'An allowance is used up. The library returns the outcome `rate_limited` instead of throwing.',
-    remedy: 'Wait until the time that the answer gives.',
+    remedy: 'Wait until the time given in the answer.',
     facts: {},
   },
   STORE_UNAVAILABLE: {
@@ -194,14 +194,15 @@ export const errorCodes = {
     http: 409,
     retryable: true,
     cause: 'The queue or run is paused. The library returns the outcome `paused` instead of throwing.',
-    remedy: 'Resume it, or wait until somebody does.',
+    remedy: 'Resume it, or wait until someone does.',
     facts: {},
   },
   STORE_UNFIT: {
     exit: 10,
     http: 503,
     retryable: false,
-    cause: 'The store is not safe to use: wrong version, damaged, on a network file system, or not ours.',
+    cause:
+      'The store is not safe to use: wrong version, damaged, on a network file system, or not a Holdfast store.',
     remedy: 'Do what the message says. Holdfast has changed nothing in it.',
     facts: store,
   },
@@ -233,7 +234,7 @@ export type Facts = Readonly<Record<string, unknown>>
  * facts than the ones named here, and need not have these.
  */
 export interface ErrorFacts {
-  /** The input, an option or a file is not valid. `issues` are all its faults, `unknown` the options nobody knows. */
+  /** The input, an option or a file is not valid. `issues` lists every problem, `unknown` the options that do not exist. */
   INVALID: Facts & {
     readonly operation?: string
     readonly option?: string
@@ -479,7 +480,7 @@ export class AttemptsExhaustedError extends HoldfastError {
   constructor(facts: ErrorFacts['ATTEMPTS_EXHAUSTED']) {
     super('ATTEMPTS_EXHAUSTED', {
       what: `${facts.subject} failed ${facts.failures} times, its limit is ${facts.maxAttempts}`,
-      next: 'submit it again when the cause is fixed',
+      next: 'fix the cause, then submit it again',
       facts,
     })
   }
@@ -490,7 +491,7 @@ export class VersionMismatchError extends HoldfastError {
   declare readonly code: 'VERSION_MISMATCH'
   declare readonly facts: VersionFacts
 
-  constructor(facts: VersionFacts, next = 'read it again and repeat the change on what you read') {
+  constructor(facts: VersionFacts, next = 'read it again and redo the change on the new version') {
     super('VERSION_MISMATCH', {
       what: `${facts.subject} is at version ${facts.current}, not ${facts.expected}`,
       next,

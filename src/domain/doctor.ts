@@ -109,7 +109,7 @@ export function examine(facts: DoctorFacts): Finding[] {
   return [
     checkStore(facts.store),
     ok('version', `Holdfast ${facts.store.version} on Node ${facts.store.node}`),
-    ok('schema', `schema ${facts.store.schemaVersion}, as new as this program`),
+    ok('schema', `schema ${facts.store.schemaVersion}, up to date`),
     facts.store.engine === 'sqlite' ? checkOwnClock(facts) : checkServerClock(facts),
     ...facts.store.warnings.map(({ check, what, remedy }) => finding(check, 'warning', what, remedy)),
     ...checkDisk(facts.store),
@@ -149,7 +149,7 @@ function checkStore({ engine, engineVersion, location, durability, server }: Sto
       'store',
       'error',
       `${what}; fsync is off: if its machine fails, the last changes or the whole store may be lost`,
-      'set fsync = on in the configuration of the server, and restart it',
+      'set fsync = on in the server configuration, and restart it',
     )
   }
   if (durability === 'full' && server !== null && server.formerStandbys !== null) {
@@ -157,7 +157,7 @@ function checkStore({ engine, engineVersion, location, durability, server }: Sto
       'store',
       'warning',
       `${what}; acknowledged changes rest on this server alone, though commits used to wait for standbys (${server.formerStandbys})`,
-      'bring the standbys back and set synchronous_standby_names; if one server is meant to do, remove the row "standbys" from the table meta',
+      'bring the standbys back and set synchronous_standby_names; if one server is enough, remove the row "standbys" from the table meta',
     )
   }
   if (durability === 'full')
@@ -165,7 +165,7 @@ function checkStore({ engine, engineVersion, location, durability, server }: Sto
   return finding(
     'store',
     'notice',
-    `${what}; the last changes may be lost at a power failure`,
+    `${what}; a power failure may lose the last changes`,
     'open it with durability full where that matters',
   )
 }
@@ -179,13 +179,12 @@ function standbysText(server: StoreFacts['server']): string {
 }
 
 function checkServerClock({ wallAheadMs }: DoctorFacts): Finding {
-  if (Math.abs(wallAheadMs) <= clockSlackMs)
-    return ok('clock', 'leases are counted by the clock of the server')
+  if (Math.abs(wallAheadMs) <= clockSlackMs) return ok('clock', 'leases go by the server clock')
   return finding(
     'clock',
     'notice',
-    `the clock of this machine is ${formatDuration(Math.abs(wallAheadMs))} ${wallAheadMs > 0 ? 'ahead of' : 'behind'} that of the server; leases are not concerned`,
-    'look at both clocks: what is told to run at a time runs when the server has it',
+    `the clock of this machine is ${formatDuration(Math.abs(wallAheadMs))} ${wallAheadMs > 0 ? 'ahead of' : 'behind'} that of the server; leases are not affected`,
+    'check both clocks: delayed items become ready by the server clock',
   )
 }
 
@@ -195,8 +194,8 @@ function checkOwnClock({ leaseClockAheadMs: aheadMs }: DoctorFacts): Finding {
     return finding(
       'clock',
       'notice',
-      `the date was set back by ${formatDuration(aheadMs)} since the last start of the machine; leases are not concerned`,
-      'look at the clock of this machine: delays and retention go by the date',
+      `the date was set back by ${formatDuration(aheadMs)} since the machine started; leases are not affected`,
+      'check the clock of this machine: delays and retention go by the date',
     )
   }
   const behind = aheadMs < -clockSlackMs ? `; the machine slept for ${formatDuration(-aheadMs)}` : ''
@@ -213,17 +212,20 @@ function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
             'log',
             'warning',
             `the log of the store has grown to ${formatBytes(logBytes)}`,
-            'look for a stopped process that has the store open: it keeps the log from beginning anew',
+            'look for a stopped process that has the store open: it keeps the log from being reset',
           ),
         ]
       : []
   if (freeBytes >= freeBytesLow) return [ok('disk', sizes), ...log]
   const level = freeBytes < freeBytesMin ? 'error' : 'warning'
-  return [finding('disk', level, `only ${sizes}`, 'make room: a full disk refuses every change'), ...log]
+  return [
+    finding('disk', level, `only ${sizes}`, 'free some space: on a full disk, every change fails'),
+    ...log,
+  ]
 }
 
 function checkTransactions(long: readonly OpenTransaction[]): Finding[] {
-  if (long.length === 0) return [ok('transactions', 'none is open for long')]
+  if (long.length === 0) return [ok('transactions', 'none has been open for long')]
   return long.map((each) => finding('transactions', 'warning', describeTransaction(each), endingOf(each)))
 }
 
@@ -254,7 +256,7 @@ function checkCommits({ commitLosses, wall }: DoctorFacts): Finding[] {
       'commits',
       'warning',
       `the server lost changes that it had acknowledged: ${reports}`,
-      'look at what was done shortly before (`holdfast events list --subject store` says when), and repeat what is missing; with synchronous_standby_names set, a failover loses nothing that was acknowledged',
+      'check what was done shortly before (`holdfast events list --subject store` says when), and redo what is missing; with synchronous_standby_names set, a failover loses nothing that was acknowledged',
     ),
   ]
 }
@@ -275,7 +277,7 @@ function checkWaits(waits: DoctorFacts['vainWaits']): Finding[] {
       'waiting',
       'warning',
       `${waits.length < maxVainWaits ? '' : 'at least '}${counted(count, 'item')} ${count === 1 ? 'waits' : 'wait'} for something that failed or is gone: ${some.join(', ')}`,
-      'retry or submit again what they wait for, or cancel them',
+      'retry or resubmit what they wait for, or cancel them',
     ),
   ]
 }
@@ -288,12 +290,12 @@ function formatBytes(bytes: number): string {
 }
 
 function checkLeases({ lapsed, orphaned }: DoctorFacts): Finding {
-  if (lapsed + orphaned === 0) return ok('leases', 'nothing lapsed and nothing held by the dead')
+  if (lapsed + orphaned === 0) return ok('leases', 'nothing has lapsed, and no dead process holds anything')
   return finding(
     'leases',
     'warning',
     `${counted(lapsed, 'lease')} lapsed, ${counted(orphaned, 'lease')} of dead processes`,
-    'a recovery gives them back',
+    'recovery reclaims them',
     true,
   )
 }
@@ -308,8 +310,8 @@ function checkNamespaces(neglected: DoctorFacts['neglected']): Finding[] {
           finding(
             'namespaces',
             'warning',
-            `leases or delays have ended in ${namedNamespaces(healing)}, and nobody has given anything back yet`,
-            'give it back with holdfast recover --all-namespaces; a process that is open and heals does so within seconds',
+            `leases have lapsed or delays have ended in ${namedNamespaces(healing)}, and nothing has recovered them yet`,
+            'run holdfast recover --all-namespaces; an open process that runs recovery does this within seconds',
           ),
         ]),
     ...(sending.length === 0
@@ -318,8 +320,8 @@ function checkNamespaces(neglected: DoctorFacts['neglected']): Finding[] {
           finding(
             'namespaces',
             'warning',
-            `messages are due in ${namedNamespaces(sending)}, and no process has that open to send them`,
-            'run a process that opens it, or holdfast msg retry --namespace … from time to time',
+            `messages are due in ${namedNamespaces(sending)}, and no process is open there to send them`,
+            'keep a process open there, or run holdfast msg retry --namespace … from time to time',
           ),
         ]),
   ]
@@ -347,7 +349,7 @@ function checkProcesses(processes: DoctorFacts['processes']): Finding[] {
         'stopped',
         'warning',
         `process ${pid} of ${agent} is stopped`,
-        'let it go on or end it: stopped while it writes, it keeps everybody from writing',
+        'resume or end it: a process that is stopped in the middle of a write blocks all other writers',
       ),
     ),
   ]
@@ -371,8 +373,8 @@ function checkRecovery({ recoveryError }: StoreFacts): Finding {
   return finding(
     'recovery',
     'error',
-    `healing failed: ${recoveryError}`,
-    'fix what it names; work goes on meanwhile',
+    `recovery failed: ${recoveryError}`,
+    'fix the cause; work continues meanwhile',
   )
 }
 

@@ -117,7 +117,7 @@ function tellAnswers(engine: Executor, answered: NonNullable<Environment['answer
 }
 
 const unmarkedRemedy =
-  'remove what is there instead; until then the death of this process is noticed only when its leases end'
+  'remove what is in its place; until then, others notice the death of this process only when its leases lapse'
 
 function assertUrl(url: unknown): void {
   if (typeof url === 'string' && url !== '') return
@@ -452,7 +452,7 @@ export class Holdfast {
 function notLeft(location: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `${location} did not answer before it was closed`,
-    next: 'what this process still held is free when its leases have lapsed, or when others notice that it has ended',
+    next: 'what this process still held is freed when its leases lapse, or when others notice that it has ended',
     facts: { location },
   })
 }

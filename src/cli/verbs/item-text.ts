@@ -45,7 +45,7 @@ function phaseText({ phase, quarantine, waitingFor, runAt }: ItemView, view: Vie
 
 export function holderText(lease: LeaseView | null, view: View): string {
   if (lease === null) return ''
-  return `${lease.agent ?? 'nobody known'}, ${view.leaseLeft(lease)}`
+  return `${lease.agent ?? 'an unknown agent'}, ${view.leaseLeft(lease)}`
 }
 
 /** Everything about one item, for `show`. */
@@ -68,7 +68,7 @@ export function itemPairs(item: ItemView, view: View): Drawing {
     ],
     ['error', item.error?.message],
     ['stack', item.error?.stack && textLines(item.error.stack)],
-    ['added', `${view.time(item.addedAt)} by ${item.submittedBy ?? 'nobody known'}`],
+    ['added', `${view.time(item.addedAt)} by ${item.submittedBy ?? 'an unknown agent'}`],
     ['closed', item.closedAt === null ? null : view.time(item.closedAt)],
     ['progress', item.progress == null ? null : brief(item.progress)],
     ['result', item.result == null ? null : brief(item.result)],
@@ -84,7 +84,7 @@ export function leasePeriod(lease: LeaseView, view: View): string {
 }
 
 export function heldBy(holder: string | null, expiresAt: number | null, view: View): string {
-  return `held by ${holder ?? 'nobody known'} until ${view.leaseTime(expiresAt)}`
+  return `held by ${holder ?? 'an unknown agent'} until ${view.leaseTime(expiresAt)}`
 }
 
 export function pausedText(reason: string | null): string {

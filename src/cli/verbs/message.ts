@@ -21,9 +21,9 @@ const send = verb({
   positional: ['to', 'content'],
   body: 'content',
   makesStore: true,
-  help: "Several recipients with commas, * for everybody:\n  holdfast msg send ada,bob 'the API changed' --type INFO\n  holdfast msg send '*' - < notice.txt",
+  help: "Separate recipients with commas; * means everybody:\n  holdfast msg send ada,bob 'the API changed' --type INFO\n  holdfast msg send '*' - < notice.txt",
   text: ({ message, deferredMs }) =>
-    `${messageLine(message)}${deferredMs > 0 ? `, put off for ${formatDuration(deferredMs)} by your limit` : ''}`,
+    `${messageLine(message)}${deferredMs > 0 ? `, delayed for ${formatDuration(deferredMs)} by your rate limit` : ''}`,
 })
 
 const inbox = verb({
@@ -53,10 +53,10 @@ const inbox = verb({
 
 const answerTexts: Readonly<Record<string, string>> = {
   acked: 'acknowledged',
-  already_acked: 'was acknowledged already',
+  already_acked: 'was already acknowledged',
   answered: 'answered',
   not_found: 'there is no such message',
-  not_recipient: 'you are none of its recipients',
+  not_recipient: 'you are not one of its recipients',
   cancelled: 'it was cancelled',
   closed: 'it has ended',
   rate_limited: 'too many answers this minute',
@@ -164,13 +164,13 @@ const dead = verb({ name: 'dead', operation: 'messages.listDeadLetters', text: m
 
 const retry = verb({
   name: 'retry',
-  summary: 'Retry due messages and escalate unanswered ones. Open processes do this by themselves.',
+  summary: 'Retry due messages and escalate unanswered ones. Running processes do this on their own.',
   async act(call) {
     const hf = await call.open()
     return hf.messages.processRetries()
   },
   text: ({ processed, retried, escalated, failed, deferred }) =>
-    `${processed} looked at, ${retried} sent again, ${escalated} escalated, ${failed} failed, ${deferred} put off`,
+    `${processed} checked, ${retried} sent again, ${escalated} escalated, ${failed} failed, ${deferred} delayed`,
 })
 
 const clear = verb({
@@ -212,7 +212,7 @@ const register = verb({
   noun: 'recipient',
   operation: 'messages.register',
   positional: ['name'],
-  negatable: { address: 'it needs none' },
+  negatable: { address: 'it has no address' },
   makesStore: true,
   text: (recipient, view) =>
     view.pairs([
@@ -226,7 +226,7 @@ const register = verb({
 })
 
 function perMinute(limit: number): string {
-  return limit === 0 ? 'no limit' : `${limit} a minute`
+  return limit === 0 ? 'no limit' : `${limit} per minute`
 }
 
 export const messageVerbs = [

@@ -24,7 +24,7 @@ const unlock = verb({
   positional: ['queue'],
   holds: 'queueLock',
   isOver: () => true,
-  text: (released) => (released ? 'unlocked' : 'not unlocked: it is not yours any more'),
+  text: (released) => (released ? 'unlocked' : 'not unlocked: you no longer hold it'),
   json: (released) => ({ released }),
   exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
 })
@@ -45,7 +45,7 @@ const extendLock = verb({
   holds: 'queueLock',
   help: '  holdfast queue extend-lock merges 60s',
   json: ({ capped, ...lock }) => ({ lock, capped }),
-  text: (extended, view) => `${lockLine(extended, view)}${extended.capped ? ', as long as is allowed' : ''}`,
+  text: (extended, view) => `${lockLine(extended, view)}${extended.capped ? ', the longest allowed' : ''}`,
 })
 
 const lockStatus = verb({

@@ -60,7 +60,7 @@ const addMany = verb({
     if (lines.length === 0 || lines.length > maxAdded) {
       throw new InvalidError({
         what: `stdin has ${lines.length} lines`,
-        next: `give 1 to ${maxAdded} lines, a JSON value each`,
+        next: `give 1 to ${maxAdded} lines, one JSON value per line`,
       })
     }
     const items = lines.map((line, index) => ({ payload: lineValue(line, index + 1) }))
@@ -176,7 +176,7 @@ const release = verb({
   positional: ['queue', 'ref'],
   holds: 'item',
   isOver: () => true,
-  text: (released) => (released ? 'released' : 'not released: it is not yours any more'),
+  text: (released) => (released ? 'released' : 'not released: you no longer hold it'),
   json: (released) => ({ released }),
   exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
 })
@@ -230,13 +230,13 @@ const fail = verb({
   operation: 'queue.fail',
   positional: ['queue', 'ref', 'error'],
   hides: ['backoff'],
-  negatable: { retryable: 'another try cannot help' },
+  negatable: { retryable: 'retrying cannot help' },
   options: failOptions,
   holds: 'item',
   isOver: isItemOver,
   shape: failInput,
   text: (item, view) =>
-    item.runAt === null ? itemLine(item) : `${itemLine(item)}, tried again at ${view.time(item.runAt)}`,
+    item.runAt === null ? itemLine(item) : `${itemLine(item)}, retries at ${view.time(item.runAt)}`,
 })
 
 export const queueWorkVerbs = [

@@ -60,7 +60,7 @@ function taskPairs(task: TaskView, view: View): Drawing {
     ['attempts', task.attempts],
     ['progress', task.progress == null ? null : brief(task.progress)],
     ['result', task.result == null ? null : brief(task.result)],
-    ['created', `${view.time(task.createdAt)} by ${task.createdBy ?? 'nobody known'}`],
+    ['created', `${view.time(task.createdAt)} by ${task.createdBy ?? 'an unknown agent'}`],
     ['done', task.completedAt === null ? null : view.time(task.completedAt)],
     ['version', task.version],
     ...task.notes.map(({ at, by, text }) => ['note', `${view.time(at)} ${by}: ${text}`] as const),
@@ -82,7 +82,10 @@ const add = verb({
 const list = verb({
   name: 'list',
   operation: 'tasks.listTasks',
-  negatable: { owner: 'only what is nobody’s', host: 'only what belongs on no machine' },
+  negatable: {
+    owner: 'only tasks without an owner',
+    host: 'only tasks that belong on no particular machine',
+  },
   text: ({ tasks, next }, view) => withNext(taskTable(tasks, view), next, view),
 })
 
@@ -99,11 +102,11 @@ const show = verb({
 function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): string {
   switch (claim.outcome) {
     case 'claimed':
-      return `${taskLine(claim.task)}  token ${claim.task.token}${claim.renewed ? ' (it was yours already)' : ''}`
+      return `${taskLine(claim.task)}  token ${claim.task.token}${claim.renewed ? ' (already yours)' : ''}`
     case 'held':
       return heldBy(claim.holder, claim.expiresAt, view)
     case 'offered':
-      return `offered to ${claim.to ?? 'nobody known'} until ${view.time(claim.until)}; --force takes it`
+      return `offered to ${claim.to ?? 'an unknown agent'} until ${view.time(claim.until)}; --force takes it`
     case 'blocked':
       return claim.runAt === null
         ? `waits for ${claim.waitingFor.join(', ')}`
@@ -115,7 +118,7 @@ function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): strin
     case 'empty':
       return 'nothing to claim'
     case 'full':
-      return `${counted(claim.holds, 'task')} held already, as many as allowed`
+      return `${counted(claim.holds, 'task')} already held, which is the limit`
     default:
       return claim satisfies never
   }
@@ -144,9 +147,12 @@ const next = verb({
   name: 'next',
   operation: 'tasks.claimNext',
   act: (call) => claimWaiting(call, 'tasks.claimNext', { queue: taskQueue, wanted: call.input }),
-  negatable: { owner: 'only what is nobody’s', host: 'only what belongs on no machine' },
+  negatable: {
+    owner: 'only tasks without an owner',
+    host: 'only tasks that belong on no particular machine',
+  },
   makesStore: true,
-  help: 'Exit code 6: nothing fits; 4: as many tasks are held as allowed; 9: tasks are paused.',
+  help: 'Exit code 6: nothing fits; 4: the limit of held tasks is reached; 9: tasks are paused.',
   ...claimed,
   options: [forPid, waitOption],
 })
@@ -187,7 +193,7 @@ const release = verb({
   positional: ['ref'],
   holds: 'task',
   isOver: () => true,
-  text: (released) => (released ? 'released' : 'not released: nobody held it any more'),
+  text: (released) => (released ? 'released' : 'not released: nobody held it'),
   json: (released) => ({ released }),
   exit: (released) => (released ? 0 : errorCodes.LEASE_LOST.exit),
 })
@@ -196,7 +202,7 @@ const update = verb({
   name: 'update',
   noun: 'task',
   operation: 'tasks.updateTask',
-  negatable: { owner: 'it is nobody’s', host: 'it belongs on no machine' },
+  negatable: { owner: 'it has no owner', host: 'it belongs on no particular machine' },
   positional: ['ref'],
   body: 'body',
   holds: 'task',
@@ -239,7 +245,7 @@ const remove = verb({
 const handoff = verb({
   name: 'handoff',
   operation: 'tasks.handoff',
-  negatable: { to: 'they become nobody’s' },
+  negatable: { to: 'they have no owner' },
   summary: 'Release every task you hold, with a note for the next agent.',
   options: [forPid],
   async act(call) {
@@ -250,7 +256,7 @@ const handoff = verb({
     })
     return { tasks: pieces.flatMap(({ tasks }) => tasks) }
   },
-  text: ({ tasks }) => lines([...tasks.map(({ id }) => id), `gave back ${tasks.length}`]),
+  text: ({ tasks }) => lines([...tasks.map(({ id }) => id), `released ${tasks.length}`]),
 })
 
 const conflict = verb({
@@ -279,12 +285,12 @@ export function statusText(status: LockStatus, view: View): Drawing {
     status.isExpired && `expired ${formatDuration(status.expiredMs)} ago`,
     status.isStale && 'stale',
     status.isOrphaned && 'orphaned',
-    status.isNear && 'near its end',
+    status.isNear && 'near expiry',
     status.isSuspect && 'suspect',
   ].filter((mark) => mark !== false)
   return view.pairs([
     ['task', status.taskId],
-    ['assignee', status.assignee ?? 'nobody known'],
+    ['assignee', status.assignee ?? 'an unknown agent'],
     ['since', view.leaseTime(status.assignedAt)],
     ['until', view.leaseTime(status.lockUntil)],
     ['left', status.isExpired ? null : formatDuration(status.remainingMs)],

@@ -88,7 +88,7 @@ function idOf({ table, before, after }: Change): string {
 /** Replaces check constraints on the table. An error here is a bug of ours, and nothing of the batch is written. */
 function assertSound(item: Item): void {
   const rule = brokenRule(item)
-  if (rule !== null) throw new Error(`item ${item.id} would not keep the rule that ${rule}`)
+  if (rule !== null) throw new Error(`item ${item.id} would break the rule that ${rule}`)
 }
 
 /** Everything to send before COMMIT. Rows that give up a unique key go first. */

@@ -46,7 +46,7 @@ export class ServerClock {
     const byMs = this.#offset === null ? 0 : distance(this.#offset, seen)
     this.#offset = this.#offset === null ? seen : (overlap(this.#offset, seen) ?? seen)
     if (Math.abs(byMs) > disagreesMs)
-      this.doubt('the clock of the server and that of this process disagree', byMs)
+      this.doubt('the clocks of the server and of this process disagree', byMs)
     else if (seen.most - seen.least <= disagreesMs) this.#checkedAt = now
   }
 

@@ -458,7 +458,7 @@ export class Lane {
     }
     const wasCommitted = isCommitted(sent, { last, marks: this.#options.branch().marks })
     if (wasCommitted === null) {
-      for (const waiting of rest) leave(waiting, new Error('the row that tells was removed'))
+      for (const waiting of rest) leave(waiting, new Error('the row that records it was removed'))
       return null
     }
     if (wasCommitted) this.#answer(done, { wrote: true })

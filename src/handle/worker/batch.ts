@@ -207,8 +207,8 @@ export class Batch<Item> {
     if (this.#options.keyOf) return this.#options.keyOf(item)
     if (typeof item === 'string' || typeof item === 'number') return String(item)
     throw new InvalidError({
-      what: 'the items of a batch are no strings',
-      next: 'name their keys with keyOf',
+      what: 'the items of the batch are not strings',
+      next: 'give their keys with keyOf',
     })
   }
 

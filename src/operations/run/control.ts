@@ -193,7 +193,7 @@ export const fail = operation({
     z.strictObject({
       run: runName(),
       token: fields.token,
-      reason: why.unwrap().describe('Why; kept in the audit.'),
+      reason: why.unwrap().describe('Why; kept in the audit trail.'),
     }),
   output: progressView,
   needs: runOf,

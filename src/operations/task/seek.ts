@@ -100,7 +100,7 @@ export function assertSearched(
   if (matching === null || (matching.next === null && searched.from === null)) return
   throw new HoldfastError('BUSY', {
     what: `none of the next ${claimWindow} candidate tasks fits`,
-    next: 'claim through the handle, which looks at the rest too',
+    next: 'claim through the handle, which searches the rest too',
     facts: { searched: { by: searched.by, from: matching.next } },
   })
 }
@@ -132,14 +132,14 @@ const searchPlace = lazily(() =>
 
 export const seek = operation({
   name: 'tasks.seek',
-  summary: 'Look on for the next task that fits, without claiming it.',
+  summary: 'Continue the search for the next task that fits, without claiming it.',
   effect: 'read',
   class: 'client',
   input: () =>
     z.strictObject({
       ...wantedTask(),
-      at: searchPlace().nullable().describe('How far it has been looked; null: from the head.'),
-      isWhole: z.boolean().describe('Look at all of the list at once.'),
+      at: searchPlace().nullable().describe('Where the search continues; null: at the head.'),
+      isWhole: z.boolean().describe('Search the whole list at once.'),
     }),
   output: () => z.custom<Sought>(),
   needs({ at, isWhole, ...wanted }, caller) {
