@@ -199,7 +199,7 @@ where ${isAsRead(table)}`)
  */
 function found(table: Schema): string {
   return `cross join lateral (
-  select i.ctid as place
+  select i.ctid as tid
   from holdfast.${table.name} i
   where i.namespace = $1 ${sameAs(table.asRead, 'i')}
   limit 1
@@ -213,7 +213,7 @@ function found(table: Schema): string {
  */
 function isAsRead({ asRead, key }: Schema): string {
   const guards = asRead.filter((field) => !key.includes(field))
-  return `t.ctid = found.place ${sameAs(guards, 't')}`.trimEnd()
+  return `t.ctid = found.tid ${sameAs(guards, 't')}`.trimEnd()
 }
 
 function sameAs(fields: readonly string[], row: string): string {
@@ -222,7 +222,7 @@ function sameAs(fields: readonly string[], row: string): string {
     .join(' ')
 }
 
-/** Runs a statement that must meet exactly as many rows as the second parameter says. */
+/** Runs a statement that must affect exactly as many rows as the second parameter says. */
 function counted(statement: string): string {
   return `with met as (${statement}
 returning 1)
@@ -315,13 +315,13 @@ const wordTypes = '$2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[
 const deleteWords = `delete from holdfast.ready_word w
 using unnest(${wordTypes}) as v(field, value, priority, added_at, item)
 cross join lateral (
-  select i.ctid as place
+  select i.ctid as tid
   from holdfast.ready_word i
   where i.namespace = $1 and i.field = v.field and i.value = v.value and i.priority = v.priority
     and i.added_at = v.added_at and i.item = v.item
   limit 1
 ) found
-where w.ctid = found.place`
+where w.ctid = found.tid`
 
 /** Inserted only if missing: the words of a row that somebody changed by hand may still be there. */
 const insertWords = `insert into holdfast.ready_word (namespace, field, value, priority, added_at, item)

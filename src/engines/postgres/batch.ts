@@ -563,7 +563,7 @@ function takesSuspect({ table, before, after }: Change): boolean {
  */
 function inTurn(members: readonly Member[]): Member[] {
   const isClaim = ({ waiting, needs }: Member) =>
-    !waiting.wasLeft && needs.some(({ plan }) => plan.line !== undefined)
+    !waiting.wasDeferred && needs.some(({ plan }) => plan.line !== undefined)
   return [...members.filter((member) => !isClaim(member)), ...members.filter(isClaim)]
 }
 

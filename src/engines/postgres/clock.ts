@@ -1,6 +1,6 @@
 /**
  * The lease clock of a PostgreSQL store is the server's. A process that sees it disagree with its own awake time, or
- * that met another server after a failover, judges no lease by it for a while.
+ * that found another server after a failover, judges no lease by it for a while.
  */
 import { doubtfulForMs } from '../../domain/clock-check.ts'
 import type { Outage } from '../../domain/outage.ts'

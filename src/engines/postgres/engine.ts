@@ -426,7 +426,7 @@ export class PostgresEngine implements Engine {
     for (const lane of [this.#batches, this.#side]) lane.leaveServer(new Error(why))
   }
 
-  /** The branch is marked before it counts: one whose mark could not be written is met again. */
+  /** The branch is marked before it counts: one whose mark could not be written will be found again. */
   async #follow(facts: ServerFacts, connection: Connection): Promise<void> {
     const { used } = this.#branches
     const branch = await this.#enter(facts, connection)
@@ -444,7 +444,7 @@ export class PostgresEngine implements Engine {
   }
 
   /**
-   * Reports what a server acknowledged and no longer has, once for each server that is met. The doubt also makes leases
+   * Reports what a server acknowledged and no longer has, once per server found. The doubt also makes leases
    * renew at once: one that the server no longer knows is lost.
    */
   async #findLoss(connection: Connection, before: MarkedBranch): Promise<void> {

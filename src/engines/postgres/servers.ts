@@ -19,7 +19,7 @@ import { commitSetting } from './settings.ts'
 import { openOrTake } from './spare-connection.ts'
 import { readBranch, selectBranch, selectHere } from './timeline.ts'
 
-/** What a server said about itself when it was met. */
+/** What a server said about itself when it was found. */
 export interface ServerFacts extends BranchFacts {
   readonly version: string
   readonly fsync: boolean

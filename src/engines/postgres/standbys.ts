@@ -37,7 +37,7 @@ export function readStandbys([list, former]: Row): Standbys {
   }
 }
 
-/** For a server that was just met, before it is asked what the store knows. */
+/** For a server that was just found, before it is asked what the store knows. */
 export function standbysAfter(before: Standbys, synchronousStandbys: string): Standbys {
   if (synchronousStandbys !== '') return { synchronousStandbys, formerStandbys: null }
   return { synchronousStandbys, formerStandbys: before.synchronousStandbys || before.formerStandbys }

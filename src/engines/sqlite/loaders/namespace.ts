@@ -60,10 +60,10 @@ function nextIn(sources: Sources, after: string): string {
 
 /** The walk starts after ?1. */
 function walk(sources: Sources, columns: string, limit: number): string {
-  return `with recursive found (name, place) as (
+  return `with recursive found (name, number) as (
   select ${nextIn(sources, '?1')}, 1
   union all
-  select ${nextIn(sources, 'found.name')}, place + 1 from found where name is not null and place < ${limit}
+  select ${nextIn(sources, 'found.name')}, number + 1 from found where name is not null and number < ${limit}
 )
 select name, ${columns}
 from found
