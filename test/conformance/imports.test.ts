@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       for (const event of await readFeed(hf)) replay(replica, event as Parameters<typeof replay>[1])
 
       const tables = await store.readTables()
-      const ours = [...tables].filter(([name]) => /^(?:item|lock|progress):/.test(name))
+      const ours = [...tables].filter(([name]) => /^(?:item|lock|run):/.test(name))
       expect(ours).toHaveLength(count)
       for (const [name, row] of ours) {
         const told = Object.entries(row).filter(

@@ -234,7 +234,7 @@ create unique index lock_waiter_line on holdfast.lock_waiter (namespace, name, t
 create index lock_waiter_expiry on holdfast.lock_waiter (namespace, expires_at);
 create index lock_waiter_agent on holdfast.lock_waiter (namespace, agent);
 
-create table holdfast.progress (
+create table holdfast.run (
   namespace text collate "C" not null,
   run text collate "C" not null,
   -- The lock under which it runs, and the grant that may write.
@@ -263,9 +263,9 @@ create table holdfast.progress (
   check ((status = 'completed') = (ended_at is not null))
 ) with (fillfactor = 70);
 
-create index progress_running on holdfast.progress (namespace, lock, token) where status = 'running';
-create index progress_ended on holdfast.progress (namespace, ended_at) where ended_at is not null and outcomes_removed_at is null;
-create index progress_trimmed on holdfast.progress (namespace, ended_at) where outcomes_removed_at is not null;
+create index run_running on holdfast.run (namespace, lock, token) where status = 'running';
+create index run_ended on holdfast.run (namespace, ended_at) where ended_at is not null and outcomes_removed_at is null;
+create index run_trimmed on holdfast.run (namespace, ended_at) where outcomes_removed_at is not null;
 
 -- The outcome of each item of a run. A key counts once.
 create table holdfast.outcome (

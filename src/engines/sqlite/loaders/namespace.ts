@@ -25,9 +25,9 @@ const healed = [
   ['delivery indexed by delivery_held where agent is not null', 'expires_at < ?2'],
   ['cascade where true', 'true'],
   [
-    "progress indexed by progress_running where status = 'running'",
+    "run indexed by run_running where status = 'running'",
     `(cursor is null or json_valid(cursor)) and not exists (
-  select 1 from lock where lock.namespace = progress.namespace and lock.name = progress.lock and lock.token = progress.token
+  select 1 from lock where lock.namespace = run.namespace and lock.name = run.lock and lock.token = run.token
 )`,
   ],
 ] as const

@@ -222,7 +222,7 @@ create unique index lock_waiter_line on lock_waiter (namespace, name, token);
 create index lock_waiter_expiry on lock_waiter (namespace, expires_at);
 create index lock_waiter_agent on lock_waiter (namespace, agent);
 
-create table progress (
+create table run (
   namespace text not null,
   run text not null,
   -- The lock under which it runs, and the grant that may write.
@@ -251,9 +251,9 @@ create table progress (
   check ((status = 'completed') = (ended_at is not null))
 ) strict, without rowid;
 
-create index progress_running on progress (namespace, lock, token) where status = 'running';
-create index progress_ended on progress (namespace, ended_at) where ended_at is not null and outcomes_removed_at is null;
-create index progress_trimmed on progress (namespace, ended_at) where outcomes_removed_at is not null;
+create index run_running on run (namespace, lock, token) where status = 'running';
+create index run_ended on run (namespace, ended_at) where ended_at is not null and outcomes_removed_at is null;
+create index run_trimmed on run (namespace, ended_at) where outcomes_removed_at is not null;
 
 -- The outcome of each item of a run. A key counts once.
 create table outcome (
