@@ -23,7 +23,7 @@ export const errorCodes = {
     http: 400,
     retryable: false,
     cause: 'The input, an option, a setting or a file is not valid.',
-    remedy: 'Fix what the message names. The same call will fail again.',
+    remedy: 'Fix what the message names. Until then, the same call will fail again.',
     facts: {
       operation: 'The operation that refused its input.',
       issues: 'Each problem in the input, with its `path` and `message`.',
@@ -36,7 +36,7 @@ export const errorCodes = {
     retryable: false,
     cause: 'Nothing has that name or id: it never existed, or it was removed.',
     remedy: 'Check the name and the namespace. The message often suggests the nearest one.',
-    facts: { nearest: 'A known name that is spelled almost the same (CLI only).' },
+    facts: { nearest: 'A known name with almost the same spelling (CLI only).' },
   },
   UNKNOWN_RECIPIENT: {
     exit: 3,
@@ -50,7 +50,7 @@ export const errorCodes = {
     exit: 4,
     http: 409,
     retryable: true,
-    cause: 'Another holder has it.',
+    cause: 'Someone else holds it.',
     remedy: 'Wait until it is released or its lease lapses. If you are the holder, give your token.',
     facts: {
       subject: 'What is held.',
@@ -75,9 +75,9 @@ export const errorCodes = {
     http: 409,
     retryable: false,
     cause: 'The workflow does not allow this step from the current state.',
-    remedy: 'Read the item again and decide by the state it is in now.',
+    remedy: 'Read the item again and decide by its current state.',
     facts: {
-      subject: 'What should have moved.',
+      subject: 'What was to be moved.',
       from: 'The state it is in.',
       to: 'The state that was asked for.',
     },
@@ -86,12 +86,12 @@ export const errorCodes = {
     exit: 4,
     http: 409,
     retryable: false,
-    cause: 'The item has failed as often as it may.',
+    cause: 'The item has used up its attempts.',
     remedy: 'Fix the cause, then submit it again.',
     facts: {
       subject: 'The item.',
-      failures: 'How often it has failed.',
-      maxAttempts: 'How often it may.',
+      failures: 'How many times it has failed.',
+      maxAttempts: 'How many failures are allowed.',
     },
   },
   VERSION_MISMATCH: {
@@ -99,7 +99,7 @@ export const errorCodes = {
     http: 412,
     retryable: true,
     cause: 'Someone else changed it since you read it.',
-    remedy: 'Read it again and repeat your change on what you read.',
+    remedy: 'Read it again and redo your change on the new version.',
     facts: {
       subject: 'What was changed.',
       expected: 'The version you read.',
@@ -142,7 +142,7 @@ export const errorCodes = {
     http: 504,
     retryable: true,
     cause: 'A worker or a command was told to stop before it was done.',
-    remedy: 'Return soon. Unfinished items have been given back; run it again to go on.',
+    remedy: 'Return soon. Unfinished items have been given back; run it again to continue.',
     facts: {},
   },
   RATE_LIMITED: {
@@ -150,7 +150,7 @@ export const errorCodes = {
     http: 429,
     retryable: true,
     cause: 'An allowance is used up. The library returns the outcome `rate_limited` instead of throwing.',
-    remedy: 'Wait until the time that the answer gives.',
+    remedy: 'Wait until the time given in the answer.',
     facts: {},
   },
   STORE_UNAVAILABLE: {
@@ -187,14 +187,15 @@ export const errorCodes = {
     http: 409,
     retryable: true,
     cause: 'The queue or run is paused. The library returns the outcome `paused` instead of throwing.',
-    remedy: 'Resume it, or wait until somebody does.',
+    remedy: 'Resume it, or wait until someone does.',
     facts: {},
   },
   STORE_UNFIT: {
     exit: 10,
     http: 503,
     retryable: false,
-    cause: 'The store is not safe to use: wrong version, damaged, on a network file system, or not ours.',
+    cause:
+      'The store is not safe to use: wrong version, damaged, on a network file system, or not a Holdfast store.',
     remedy: 'Do what the message says. Holdfast has changed nothing in it.',
     facts: store,
   },

@@ -8,7 +8,7 @@ export type Facts = Readonly<Record<string, unknown>>
  * facts than the ones named here, and need not have these.
  */
 export interface ErrorFacts {
-  /** The input, an option or a file is not valid. `issues` are all its faults, `unknown` the options nobody knows. */
+  /** The input, an option or a file is not valid. `issues` lists every problem, `unknown` the options that do not exist. */
   INVALID: Facts & {
     readonly operation?: string
     readonly option?: string

@@ -150,7 +150,7 @@ export class AttemptsExhaustedError extends HoldfastError {
   constructor(facts: ErrorFacts['ATTEMPTS_EXHAUSTED']) {
     super('ATTEMPTS_EXHAUSTED', {
       what: `${facts.subject} failed ${facts.failures} times, its limit is ${facts.maxAttempts}`,
-      next: 'submit it again when the cause is fixed',
+      next: 'fix the cause, then submit it again',
       facts,
     })
   }
@@ -161,7 +161,7 @@ export class VersionMismatchError extends HoldfastError {
   declare readonly code: 'VERSION_MISMATCH'
   declare readonly facts: VersionFacts
 
-  constructor(facts: VersionFacts, next = 'read it again and repeat the change on what you read') {
+  constructor(facts: VersionFacts, next = 'read it again and redo the change on the new version') {
     super('VERSION_MISMATCH', {
       what: `${facts.subject} is at version ${facts.current}, not ${facts.expected}`,
       next,

@@ -116,7 +116,7 @@ function wordsFor(issue: z.core.$ZodRawIssue): string {
     case 'invalid_element':
       return `has an entry that ${issue.issues[0]?.message ?? 'is not usable'}`
     case 'invalid_format':
-      return 'does not have the form it must have'
+      return 'does not have the required form'
     default:
       return 'is not usable'
   }

@@ -21,7 +21,7 @@ const delivery = {
   recipient: 'Who should get it.',
 }
 const branch = {
-  timeline: 'The timeline of the server that was met.',
+  timeline: 'The timeline of the server that was found.',
   known: 'The timeline this process used before.',
 }
 const counts = {
@@ -37,7 +37,7 @@ const counts = {
 export const logLines = {
   'recovery.completed': {
     levels: ['info'],
-    means: 'Recovery gave back what dead or late holders had.',
+    means: 'Recovery reclaimed what dead or late holders held.',
     remedy: null,
     fields: {
       trigger,
@@ -50,12 +50,12 @@ export const logLines = {
   },
   'recovery.failed': {
     levels: ['warn'],
-    means: 'Recovery could not run. It is tried again, by this process and every other.',
+    means: 'Recovery could not run. This process and all others will try again.',
     remedy: 'If it repeats, fix the error and run `holdfast doctor`.',
     fields: {
       trigger,
-      queue: 'The queue it was for, if one.',
-      namespace: 'The namespace, if another one.',
+      queue: 'The queue it was for, if any.',
+      namespace: 'The namespace, if a different one.',
       error,
     },
   },
@@ -67,7 +67,7 @@ export const logLines = {
       kind: 'What was reclaimed: item, lock, delivery.',
       id: 'Which one.',
       holder: 'The agent that lost it.',
-      expiredForMs: 'How long its lease was over.',
+      expiredForMs: 'How long ago its lease expired, in ms.',
       evidence: 'Why the holder counts as gone.',
     },
   },
@@ -76,23 +76,24 @@ export const logLines = {
     means:
       'Leases could not be renewed. Renewal is retried until they lapse; at `error` the thread that renews has died.',
     remedy: 'Check that the store can be reached. After an `error`, restart the process.',
-    fields: { subject: 'The lease, if it is one.', leases: 'How many leases were due.', error },
+    fields: { subject: 'The lease, if there was only one.', leases: 'How many leases were due.', error },
   },
   'renew.seldom': {
     levels: ['warn'],
-    means: 'A renewal by hand runs so seldom that one missed beat loses the lease.',
+    means: 'A manual renewal runs so rarely that missing one loses the lease.',
     remedy: 'Renew at least twice per lease.',
     fields: { subject: 'The lease.', everyMs: 'How often it is renewed.', leaseMs: 'How long it lasts.' },
   },
   'release.failed': {
     levels: ['warn'],
-    means: 'The lock of a finished batch was not released. It is tried again, or else the lock lapses.',
-    remedy: 'Nothing, unless it repeats: then check the store.',
+    means:
+      'The lock of a finished batch was not released. The release is retried; failing that, the lock lapses.',
+    remedy: 'None, unless it repeats. Then check the store.',
     fields: { run: 'The run.', lock: 'The lock.', error },
   },
   'clock.jumped': {
     levels: ['warn'],
-    means: 'A clock of this machine jumped, or the machine slept. Leases are checked at once.',
+    means: 'A clock on this machine jumped, or the machine slept. Leases are checked at once.',
     remedy: 'If the machine did not sleep, check its time service.',
     fields: {
       sleptMs: 'How long the machine slept.',
@@ -114,20 +115,21 @@ export const logLines = {
   },
   'process.rejoined': {
     levels: ['warn'],
-    means: 'Others took this process for dead; it has joined again under a new id. What it held is lost.',
-    remedy: 'Find out what stopped it: a suspended container, a long pause, a full machine.',
+    means:
+      'Other processes took this one for dead, so it has joined again under a new id. What it held is lost.',
+    remedy: 'Find out what stopped it: a suspended container, a long pause, an overloaded machine.',
     fields: { former: 'Its id before.', instance: 'Its id now.' },
   },
   'worker.failed': {
     levels: ['warn'],
     means:
-      'A worker could not claim, finish or give back an item, or one of its listeners threw. It goes on.',
+      'A worker could not claim, finish or give back an item, or one of its listeners threw. It carries on.',
     remedy: 'Fix the error. What it could not give back lapses.',
-    fields: { queue, item: 'The item, if one.', event: 'The event, if a listener threw.', error },
+    fields: { queue, item: 'The item, if any.', event: 'The event, if a listener threw.', error },
   },
   'worker.stopping': {
     levels: ['info'],
-    means: 'A signal asked the process to stop, and its worker drains.',
+    means: 'A signal asked the process to stop, and its worker is draining.',
     remedy: null,
     fields: {
       queue,
@@ -158,7 +160,7 @@ export const logLines = {
   'retention.failed': {
     levels: ['warn'],
     means:
-      'Old items or events could not be removed or exported. It is tried again; the store grows meanwhile.',
+      'Old items or events could not be removed or exported. This is retried; the store grows meanwhile.',
     remedy: 'Check free space and the path in `retention.eventsExport`.',
     fields: { error },
   },
@@ -172,11 +174,11 @@ export const logLines = {
     levels: ['info'],
     means: 'Someone else saved the document first. The update is repeated on the new version.',
     remedy: null,
-    fields: { key: 'The document.', attempt: 'Which attempt met the conflict.' },
+    fields: { key: 'The document.', attempt: 'Which attempt hit the conflict.' },
   },
   'state.gave_up': {
     levels: ['warn'],
-    means: 'An update met a conflict on every attempt and was not saved.',
+    means: 'An update hit a conflict on every attempt and was not saved.',
     remedy: 'Raise `maxAttempts`, or split the document.',
     fields: { key: 'The document.', attempts: 'How many attempts were made.' },
   },
@@ -188,7 +190,7 @@ export const logLines = {
   },
   'store.branch_refused': {
     levels: ['warn', 'error'],
-    means: 'A PostgreSQL server was met whose history does not contain ours. It is not used.',
+    means: 'Found a PostgreSQL server whose history does not contain ours. It is not used.',
     remedy: 'Shut the old primary down. At `error`, two servers claim the same timeline and one must go.',
     fields: branch,
   },
@@ -232,19 +234,19 @@ export const logLines = {
   },
   'cleanup.done': {
     levels: ['info'],
-    means: 'A cleanup of tasks has freed what dead agents held.',
+    means: 'A task cleanup freed what dead agents held.',
     remedy: null,
     fields: { operation: 'Which cleanup.', cleaned: 'How many tasks were freed.' },
   },
   'redelivery.failed': {
     levels: ['warn'],
-    means: 'The background loop that sends messages met an error. It goes on.',
+    means: 'The background loop that sends messages hit an error. It carries on.',
     remedy: 'Fix the error. Messages wait until then.',
     fields: { error },
   },
   'delivery.failed': {
     levels: ['warn'],
-    means: 'A message did not reach its recipient. It is retried, and in the end escalated.',
+    means: 'A message did not reach its recipient. It is retried, and finally escalated.',
     remedy: 'Check the webhook or command of the recipient.',
     fields: { ...delivery, error },
   },

@@ -9,7 +9,7 @@ const ids: Readonly<Record<(typeof subjects)[number], string>> = {
   item: 'an item or task',
   lock: 'a slot of a named lock, or a reservation of paths',
   waiter: 'a place in the line for a lock',
-  progress: 'a run, by name',
+  run: 'a run, by name',
   outcome: 'one item of a run',
   instance: 'a process that has the store open',
   state: 'a document, by key',

@@ -127,13 +127,13 @@ export class CommandCall implements Call {
     if (identity === undefined) {
       throw new InvalidError({
         what: `--for-pid: "${pid}" is not a process id`,
-        next: 'give the number of a process of this machine, such as $PPID',
+        next: 'give the pid of a process on this machine, such as $PPID',
       })
     }
     if (identity === null) {
       throw new NotFoundError({
         what: `there is no process ${pid} on this machine`,
-        next: 'give the number of a running process, such as $PPID; nothing was claimed',
+        next: 'give the pid of a running process, such as $PPID; nothing was claimed',
         facts: { pid: Number(pid) },
       })
     }
@@ -172,7 +172,7 @@ export class CommandCall implements Call {
 function noStore(file: string): HoldfastError {
   return new NotFoundError({
     what: `there is no store at ${file}`,
-    next: 'make one with `holdfast init`, or say where it is with --store or HOLDFAST_URL',
+    next: 'create one with `holdfast init`, or point to it with --store or HOLDFAST_URL',
     facts: { store: file },
   })
 }

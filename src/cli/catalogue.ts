@@ -69,7 +69,7 @@ export const catalogue: readonly Group[] = [
   {
     name: 'prime',
     section: 'Look:',
-    summary: 'print one page of context for an agent that starts',
+    summary: 'print one page of context for an agent that is starting up',
     isSingle: true,
     load: async () => [(await import('./verbs/prime.ts')).prime],
   },
@@ -82,13 +82,13 @@ export const catalogue: readonly Group[] = [
   {
     name: 'task',
     section: 'Work:',
-    summary: 'tasks that agents and people talk about',
+    summary: 'tasks shared by agents and people',
     load: async () => (await import('./verbs/task.ts')).taskVerbs,
   },
   {
     name: 'lock',
     section: 'Work:',
-    summary: 'named locks and reservations of paths',
+    summary: 'named locks and path reservations',
     load: async () => (await import('./verbs/lock.ts')).lockVerbs,
   },
   {
@@ -124,7 +124,7 @@ export const catalogue: readonly Group[] = [
   {
     name: 'events',
     section: 'Look:',
-    summary: 'the audit trail: what changed, when, by whom',
+    summary: 'the audit trail: what changed, when, and by whom',
     load: async () => (await import('./verbs/event.ts')).eventVerbs,
   },
   {
@@ -191,7 +191,7 @@ export const catalogue: readonly Group[] = [
   },
   {
     name: 'lock-status',
-    summary: 'what locks detect tells, and never more than that',
+    summary: 'the same as locks detect, but only reports',
     isSingle: true,
     isHidden: true,
     load: async () => [(await import('./verbs/locks.ts')).lockStatus],

@@ -168,7 +168,7 @@ export class NotStartedError extends HoldfastError {
 function notStarted(command: string, cause: NodeJS.ErrnoException): NotStartedError {
   return new NotStartedError('INVALID', {
     what: `${command} cannot be started`,
-    next: 'check the command behind --; nothing is held for it',
+    next: 'check the command after --; nothing is held for it',
     facts: { command },
     cause,
   })
@@ -188,7 +188,7 @@ export function assertStartable({ command, env, cwd }: Pick<ChildOptions, 'comma
 }
 
 function unfitness(found: readonly string[]): [code: string, why: string] {
-  return found.length === 0 ? ['ENOENT', 'there is no such command'] : ['EACCES', 'it may not be executed']
+  return found.length === 0 ? ['ENOENT', 'there is no such command'] : ['EACCES', 'it is not executable']
 }
 
 function statOf(path: string): Stats | null {

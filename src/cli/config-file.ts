@@ -20,7 +20,7 @@ export async function readConfig(path: string): Promise<ConfigFile> {
   const found = readPlainFile(path, maxConfigBytes)
   if (found !== null && 'refusal' in found) {
     throw new HoldfastError('FORBIDDEN', {
-      what: `${path} is not read: ${found.refusal}`,
+      what: `refusing to read ${path}: ${found.refusal}`,
       next: 'replace it with a plain file, or name the store you mean with --store or HOLDFAST_URL',
       facts: { file: path },
     })
@@ -111,13 +111,13 @@ function isLineOf(line: string, key: ConfigKey): boolean {
 }
 
 /** What `init` writes: every setting, commented out, with its default. */
-export const configText = `# Settings of this store. Options of a command and HOLDFAST_* variables come before them.
+export const configText = `# Settings of this store. Command options and HOLDFAST_* variables override them.
 
-# namespace = "default"         # everything in one namespace is invisible to the others
+# namespace = "default"         # namespaces cannot see each other's data
 # busy-timeout = "30s"          # how long to wait for other writers
 #
 # These need \`holdfast trust\` (or \`holdfast config set\`) from each user, because the file belongs to the folder:
 # store = "postgres://…"        # a server or a path outside this folder; a path inside needs no trust
-# agent = "…"                   # the name commands act under; better set HOLDFAST_AGENT for each agent
-# durability = "full"           # normal: the last changes may be lost at a power failure
+# agent = "…"                   # the name commands act under; setting HOLDFAST_AGENT per agent is better
+# durability = "full"           # normal: a power failure may lose the last changes
 `

@@ -39,7 +39,7 @@ type Say = (text: Drawn) => void
 
 /** Returns the result, and prints what happens along the way. */
 export function demo(story: Story): Promise<Findings & { readonly ok: boolean }> {
-  return whileInterruptible((signal) => demoUntil(signal, story), 'what it had made was removed')
+  return whileInterruptible((signal) => demoUntil(signal, story), 'everything it created was removed')
 }
 
 async function demoUntil(signal: AbortSignal, story: Story): Promise<Findings & { readonly ok: boolean }> {
@@ -120,7 +120,7 @@ async function killWorkers(hf: Holdfast, fleet: Fleet, say: Say, colors: View['c
 
 /** Freezes a worker until its lease has lapsed and another has finished its item, then lets it continue, too late. */
 async function freezeWorker(hf: Holdfast, fleet: Fleet, say: Say, colors: View['colors']) {
-  say(lines(['', colors.bold('2. freeze a worker (SIGSTOP) past its lease of 2 s, then let it go on')]))
+  say(lines(['', colors.bold('2. freeze a worker (SIGSTOP) past its 2 s lease, then resume it')]))
   await topUp(hf)
   const victim = await fleet.workingOne()
   const finished = finishedByAnother(hf, victim.item, victim.name)
@@ -232,7 +232,7 @@ export function findingsText(findings: Findings, { colors, table }: View): Drawi
     findings.lateCompletionRefused ? 'refused' : 'ACCEPTED',
   ]
   const verdict = isSound(findings)
-    ? colors.green(`All of it held, in ${findings.seconds} s.`)
+    ? colors.green(`Every guarantee held, in ${findings.seconds} s.`)
     : colors.red('A guarantee did not hold.')
   return lines(['', table(head, [row]), '', verdict])
 }

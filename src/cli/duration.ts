@@ -33,7 +33,7 @@ export function parseTime(text: string, now: number): number {
   if (!Number.isNaN(time)) return time
   throw new InvalidError({
     what: `"${text}" is not a time`,
-    next: 'write 2026-11-16T08:00:00Z, 2026-11-16 for its first moment in UTC, or +10m for ten minutes from now',
+    next: 'write 2026-11-16T08:00:00Z, 2026-11-16 for midnight UTC on that day, or +10m for ten minutes from now',
     facts: { time: text },
   })
 }

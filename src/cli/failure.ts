@@ -38,7 +38,7 @@ function misuse({ message, code }: CommanderError, meant: string | null): Invali
   const [first = ''] = message.replace(/^error: /, '').split('\n')
   return new InvalidError({
     what: first,
-    next: meant === null ? 'see what there is with --help' : `did you mean ${meant}?`,
+    next: meant === null ? 'run it with --help to see what it accepts' : `did you mean ${meant}?`,
     facts: { code },
   })
 }

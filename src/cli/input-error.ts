@@ -16,7 +16,7 @@ export function asTyped(error: unknown, verb: Verb, operation: AnyOperation | nu
   const typed = typedName(field, isPositional)
   return new InvalidError({
     what: `${typed}: ${issue.message}`,
-    next: 'correct it; --help says what it takes',
+    next: 'fix it; --help lists what the command accepts',
     facts,
   })
 }

@@ -199,7 +199,7 @@ export function leaseFolder(store: string, io: Io, warn: (what: string) => void 
     const found = lookAt(folder)
     if (found ? isUsable(found, file) : canMakeIn(dirname(folder))) return folder
     if (found && !found.isDirectory())
-      warn(`${folder} is not used: it is not a folder; look at what it is, and remove it`)
+      warn(`${folder} is not used: it is not a folder; find out what it is, then remove it`)
     return stateFolderFor(file, io)
   }
   // Without user and password: the next command may use different ones.

@@ -34,7 +34,7 @@ export function findHome(cwd: string, owners: ReadonlySet<number> | null): Home 
   for (const above of upward(cwd)) {
     const folder = join(above, folderName)
     const found = look(folder, owners)
-    if (found === 'usable') return { folder, because: 'the nearest upward', passedOver }
+    if (found === 'usable') return { folder, because: 'the nearest in this folder or above', passedOver }
     if (found === 'absent') continue
     if (tree !== undefined && isWithin(above, tree)) throw unusable(folder, found)
     passedOver.push(`${folder} is not used: ${found}`)
@@ -64,13 +64,13 @@ function look(folder: string, owners: ReadonlySet<number> | null): string {
   if (!found?.isDirectory()) return 'absent'
   if (owners === null) return 'usable'
   if (!owners.has(found.uid)) return `it belongs to another user (uid ${found.uid})`
-  return (found.mode & 0o002) === 0 ? 'usable' : 'everybody may write to it'
+  return (found.mode & 0o002) === 0 ? 'usable' : 'everyone can write to it'
 }
 
 function unusable(folder: string, why: string): HoldfastError {
   return new HoldfastError('FORBIDDEN', {
     what: `${folder} is not used: ${why}`,
-    next: 'name the store you mean with --store or HOLDFAST_URL, or make the folder your own (chown, chmod o-w)',
+    next: 'name the store you mean with --store or HOLDFAST_URL, or take the folder over (chown, chmod o-w)',
     facts: { folder },
   })
 }

@@ -6,7 +6,7 @@ export function guardOutput(): void {
     // A reader that stops early (`| head`) is not an error.
     if (error.code === 'EPIPE') process.exit(0)
     process.stderr.write(
-      `error  stdout cannot be written: ${error.message}\nnext   free some space or redirect the output; what the command changed stays changed\n`,
+      `error  cannot write to stdout: ${error.message}\nnext   free some space or redirect the output; the changes that the command made stand\n`,
     )
     process.exit(unexpected)
   })

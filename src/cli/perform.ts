@@ -157,7 +157,7 @@ function noting(call: CommandCall, note: () => void): void {
     const why = (error as Error).message
     printTalk(
       call.io,
-      `warning  the file of the lease cannot be written (${why}): give its token with --token`,
+      `warning  the lease file cannot be written (${why}); pass the token with --token from now on`,
     )
   }
 }

@@ -97,7 +97,7 @@ function makeProgram(args: readonly string[], io: Io, version: string, outcome: 
 }
 
 export const globalOptions: readonly (readonly [flags: string, description: string])[] = [
-  ['--json', 'one JSON object on stdout; streams give one a line'],
+  ['--json', 'print one JSON object on stdout; streams print one per line'],
   ['--store <url>', 'a path or URL; default HOLDFAST_URL, then the nearest .holdfast/'],
   ['--agent <name>', 'act under this name; default HOLDFAST_AGENT'],
   ['--namespace <name>', 'work in this namespace; default HOLDFAST_NAMESPACE'],
@@ -150,7 +150,7 @@ export function operationOf(verb: Verb): AnyOperation | null {
   if (verb.operation === undefined) return null
   const operation = operations.get(verb.operation)
   if (operation) return operation
-  throw new Error(`${verb.name} names ${verb.operation}, which is no operation`)
+  throw new Error(`${verb.name} names ${verb.operation}, which is not an operation`)
 }
 
 /** Adds the arguments, options and help of one verb. */
@@ -194,8 +194,8 @@ function ownOptions(verb: Verb): NonNullable<Verb['options']> {
     ...(verb.options ?? []),
     ...(verb.body === undefined
       ? []
-      : [{ flags: '--file <path>', description: `the ${verb.body} from a file; - is stdin` }]),
-    ...(verb.asks ? [{ flags: '--yes', description: 'do it without asking' }] : []),
+      : [{ flags: '--file <path>', description: `read the ${verb.body} from a file; - is stdin` }]),
+    ...(verb.asks ? [{ flags: '--yes', description: 'do not ask for confirmation' }] : []),
   ]
 }
 
@@ -224,7 +224,7 @@ function optionsFor(field: Field, { negatable, optional }: Verb): Option[] {
   const name = optionName(field)
   const several = ['texts', 'durations', 'choices'].includes(field.kind)
   const known = field.choices.length > 0 ? ` (${field.choices.join(', ')})` : ''
-  const again = several ? ' May be given again.' : ''
+  const again = several ? ' Repeatable.' : ''
   const option = new Option(
     `--${name}${placeholders[field.kind]}`,
     `${inUnits(field)}${known}${again}`.trim(),

@@ -132,7 +132,7 @@ async function assertOneStep(
   if (isOneStep !== false) return isOneStep === true
   await giveBack()
   throw new InvalidError({
-    what: `an item of queue ${name} takes more steps than one command: its workflow completes it only in a later state`,
+    what: `an item of queue ${name} needs more than one command: its workflow allows completion only from a later state`,
     next: 'claim it with `holdfast queue next` and move it along with `holdfast queue move`',
     facts: { queue: name },
   })
@@ -188,7 +188,7 @@ function claimTask(
 }
 
 function endingText({ code, signal }: Ending): string {
-  return signal === null ? `the command ended with exit code ${code}` : `the command was ended by ${signal}`
+  return signal === null ? `the command exited with code ${code}` : `the command was killed by ${signal}`
 }
 
 /** Short enough to be in time even in the last second of a lease that could not be renewed. */

@@ -215,7 +215,7 @@ export function readBusyTimeout(value: string): number {
   if (ms <= maxBusyTimeoutMs) return ms
   throw new InvalidError({
     what: `"${value}" is more than ${formatDuration(maxBusyTimeoutMs)}`,
-    next: 'give less; a store that stays busy for that long needs a look',
+    next: 'give less; a store that stays busy for that long needs attention',
     facts: { duration: value },
   })
 }

@@ -65,7 +65,7 @@ function readChoice(field: Typed, word: string): string {
   const known = field.choices.join(', ')
   throw wrong(
     field,
-    `"${word}" is none of ${known}`,
+    `"${word}" is not one of ${known}`,
     nearest ? `did you mean "${nearest}"?` : `give one of ${known}`,
   )
 }

@@ -245,7 +245,7 @@ function isUnfinished(beginning: Beginning): beginning is Unfinished {
 
 function alreadyCopied(location: string, { from, finishedAt }: CopyMark): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
-    what: `${location} holds a finished copy of ${quoted(from)} and may have gone on since; it was left as it is`,
+    what: `${location} holds a finished copy of ${quoted(from)} and may have changed since; it was left as it is`,
     next: 'use it, or copy to a new file, database or schema',
     facts: { location, from, finishedAt },
   })
@@ -254,7 +254,7 @@ function alreadyCopied(location: string, { from, finishedAt }: CopyMark): Holdfa
 function sameStore(location: string): InvalidError {
   return new InvalidError({
     what: `both ends of the copy are ${location}`,
-    next: 'name another place with --to',
+    next: 'give another location with --to',
     facts: { location },
   })
 }

@@ -74,7 +74,7 @@ export function assertNobodyRuns(location: string, running: readonly Running[]):
   const more = running.length > shown.length ? ` and ${running.length - shown.length} more` : ''
   throw new HoldfastError('HELD', {
     what: `the store ${location} is in use by ${shown.join(', ')}${more}; nothing was copied`,
-    next: 'stop these processes, then run the copy again; one of another machine counts as gone after two minutes of silence',
+    next: 'stop these processes, then run the copy again; a process on another machine counts as gone after two minutes of silence',
     facts: { subject: `store ${location}`, holder: shown.join(', '), expiresAt: null, location, running },
   })
 }

@@ -37,7 +37,7 @@ const hasGroups = process.platform !== 'win32'
 
 function run([program, ...args]: readonly string[], input: string, signal: AbortSignal): Promise<Delivered> {
   if (program === undefined) {
-    return Promise.resolve({ outcome: 'failed', error: 'there is no command', transient: false })
+    return Promise.resolve({ outcome: 'failed', error: 'no command was given', transient: false })
   }
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
@@ -74,7 +74,7 @@ function run([program, ...args]: readonly string[], input: string, signal: Abort
       }
       await untilSilent(() => said)
       letGo(child)
-      const how = killedBy === null ? `ended with ${code}` : `was ended by ${killedBy}`
+      const how = killedBy === null ? `exited with code ${code}` : `was killed by ${killedBy}`
       const error = `${program} ${how}${said === '' ? '' : `: ${said.trim()}`}`
       resolve({ outcome: 'failed', error, transient: false })
     })

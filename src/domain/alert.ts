@@ -74,7 +74,7 @@ const waitingMs = 60 * 60 * 1000
 /** One or two bad items are not a pattern. */
 const failingMin = 3
 
-const recover = 'run `holdfast recover`, or keep any process that opened the store running'
+const recover = 'run `holdfast recover`, or keep a process running that has the store open'
 
 export function decideAlerts(facts: AlertFacts): Alert[] {
   const { sweptAgoMs, lapsedForMs } = facts
@@ -92,14 +92,14 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
       isLate,
       'warning',
       'recovery_late',
-      `${counted(facts.lapsed, 'lapsed lease')} not given back yet, the first for ${formatDuration(lapsedForMs)}`,
+      `${counted(facts.lapsed, 'lapsed lease')} not reclaimed yet, the oldest for ${formatDuration(lapsedForMs)}`,
       recover,
     ),
     ...when(
       facts.orphaned > 0,
       'notice',
       'dead_holders',
-      `${counted(facts.orphaned, 'lease')} of dead processes not given back yet`,
+      `${counted(facts.orphaned, 'lease')} of dead processes not reclaimed yet`,
       recover,
     ),
     ...facts.unrenewed.flatMap(({ title, holder, remainingMs }) =>
@@ -107,8 +107,8 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
         true,
         'warning',
         'lease_not_renewed',
-        `${holder ?? 'nobody known'} has not renewed ${title}; ${formatDuration(remainingMs)} left`,
-        'look whether that process is stopped or cut off from the store',
+        `${holder ?? 'an unknown agent'} has not renewed ${title}; ${formatDuration(remainingMs)} left`,
+        'check whether that process is stopped or cut off from the store',
       ),
     ),
     ...facts.patterns.flatMap(({ agent, crashes }) =>
@@ -117,7 +117,7 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
         'warning',
         'crash_pattern',
         `${agent} lost ${crashes} leases in the last hour`,
-        'look at its log',
+        'check its log',
       ),
     ),
     ...facts.suspects.flatMap((agent) =>
@@ -151,7 +151,7 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
       facts.deadLetters > 0,
       'warning',
       'dead_letters',
-      `${counted(facts.deadLetters, 'message')} answered by nobody`,
+      `nobody answered ${counted(facts.deadLetters, 'message')}`,
       'see them with `holdfast msg dead`',
     ),
     ...facts.unsent.flatMap(({ adapter, overdueMs }) =>
@@ -172,7 +172,7 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
         oldestReadyMs > waitingMs,
         'notice',
         'oldest_waiting',
-        `queue ${queue} has had work for ${formatDuration(oldestReadyMs)} that nobody claims`,
+        `queue ${queue} has had unclaimed work for ${formatDuration(oldestReadyMs)}`,
         'start a worker for it',
       ),
     ),

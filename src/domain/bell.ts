@@ -71,7 +71,7 @@ interface Rows {
 
 /** Tables that nobody waits for. */
 type Quiet =
-  | 'progress'
+  | 'run'
   | 'outcome'
   | 'workflow'
   | 'instance'

@@ -165,7 +165,7 @@ export function assertNoCircle(
   }
   if (dependents.length >= maxWalked && awaited.length >= maxWalked) {
     throw new InvalidError({
-      what: `${maxWalked} items or more wait for item ${id}, and it would wait for as many: too many to see whether they form a circle`,
+      what: `${maxWalked} items or more wait for item ${id}, and it would wait for as many: too many to check for a cycle`,
       next: 'let some of them finish first, or add a new item in its place',
       facts: { item: id, maxWalked },
     })

@@ -69,7 +69,7 @@ export function examine(facts: DoctorFacts): Finding[] {
   return [
     checkStore(facts.store),
     ok('version', `Holdfast ${facts.store.version} on Node ${facts.store.node}`),
-    ok('schema', `schema ${facts.store.schemaVersion}, as new as this program`),
+    ok('schema', `schema ${facts.store.schemaVersion}, up to date`),
     facts.store.engine === 'sqlite' ? checkOwnClock(facts) : checkServerClock(facts),
     ...facts.store.warnings.map(({ check, what, remedy }) => finding(check, 'warning', what, remedy)),
     ...checkDisk(facts.store),
@@ -89,13 +89,12 @@ export function examine(facts: DoctorFacts): Finding[] {
 }
 
 function checkServerClock({ wallAheadMs }: DoctorFacts): Finding {
-  if (Math.abs(wallAheadMs) <= clockSlackMs)
-    return ok('clock', 'leases are counted by the clock of the server')
+  if (Math.abs(wallAheadMs) <= clockSlackMs) return ok('clock', 'leases go by the server clock')
   return finding(
     'clock',
     'notice',
-    `the clock of this machine is ${formatDuration(Math.abs(wallAheadMs))} ${wallAheadMs > 0 ? 'ahead of' : 'behind'} that of the server; leases are not concerned`,
-    'look at both clocks: what is told to run at a time runs when the server has it',
+    `the clock of this machine is ${formatDuration(Math.abs(wallAheadMs))} ${wallAheadMs > 0 ? 'ahead of' : 'behind'} that of the server; leases are not affected`,
+    'check both clocks: delayed items become ready by the server clock',
   )
 }
 
@@ -105,8 +104,8 @@ function checkOwnClock({ leaseClockAheadMs: aheadMs }: DoctorFacts): Finding {
     return finding(
       'clock',
       'notice',
-      `the date was set back by ${formatDuration(aheadMs)} since the last start of the machine; leases are not concerned`,
-      'look at the clock of this machine: delays and retention go by the date',
+      `the date was set back by ${formatDuration(aheadMs)} since the machine started; leases are not affected`,
+      'check the clock of this machine: delays and retention go by the date',
     )
   }
   const behind = aheadMs < -clockSlackMs ? `; the machine slept for ${formatDuration(-aheadMs)}` : ''
@@ -133,7 +132,7 @@ function checkCommits({ commitLosses, wall }: DoctorFacts): Finding[] {
       'commits',
       'warning',
       `the server lost changes that it had acknowledged: ${reports}`,
-      'look at what was done shortly before (`holdfast events list --subject store` says when), and repeat what is missing; with synchronous_standby_names set, a failover loses nothing that was acknowledged',
+      'check what was done shortly before (`holdfast events list --subject store` says when), and redo what is missing; with synchronous_standby_names set, a failover loses nothing that was acknowledged',
     ),
   ]
 }
@@ -154,18 +153,18 @@ function checkWaits(waits: DoctorFacts['vainWaits']): Finding[] {
       'waiting',
       'warning',
       `${waits.length < maxVainWaits ? '' : 'at least '}${counted(count, 'item')} ${count === 1 ? 'waits' : 'wait'} for something that failed or is gone: ${some.join(', ')}`,
-      'retry or submit again what they wait for, or cancel them',
+      'retry or resubmit what they wait for, or cancel them',
     ),
   ]
 }
 
 function checkLeases({ lapsed, orphaned }: DoctorFacts): Finding {
-  if (lapsed + orphaned === 0) return ok('leases', 'nothing lapsed and nothing held by the dead')
+  if (lapsed + orphaned === 0) return ok('leases', 'nothing has lapsed, and no dead process holds anything')
   return finding(
     'leases',
     'warning',
     `${counted(lapsed, 'lease')} lapsed, ${counted(orphaned, 'lease')} of dead processes`,
-    'a recovery gives them back',
+    'recovery reclaims them',
     true,
   )
 }
@@ -180,8 +179,8 @@ function checkNamespaces(neglected: DoctorFacts['neglected']): Finding[] {
           finding(
             'namespaces',
             'warning',
-            `leases or delays have ended in ${namedNamespaces(healing)}, and nobody has given anything back yet`,
-            'give it back with holdfast recover --all-namespaces; a process that is open and heals does so within seconds',
+            `leases have lapsed or delays have ended in ${namedNamespaces(healing)}, and nothing has recovered them yet`,
+            'run holdfast recover --all-namespaces; an open process that runs recovery does this within seconds',
           ),
         ]),
     ...(sending.length === 0
@@ -190,8 +189,8 @@ function checkNamespaces(neglected: DoctorFacts['neglected']): Finding[] {
           finding(
             'namespaces',
             'warning',
-            `messages are due in ${namedNamespaces(sending)}, and no process has that open to send them`,
-            'run a process that opens it, or holdfast msg retry --namespace … from time to time',
+            `messages are due in ${namedNamespaces(sending)}, and no process is open there to send them`,
+            'keep a process open there, or run holdfast msg retry --namespace … from time to time',
           ),
         ]),
   ]
@@ -219,7 +218,7 @@ function checkProcesses(processes: DoctorFacts['processes']): Finding[] {
         'stopped',
         'warning',
         `process ${pid} of ${agent} is stopped`,
-        'let it go on or end it: stopped while it writes, it keeps everybody from writing',
+        'resume or end it: a process that is stopped in the middle of a write blocks all other writers',
       ),
     ),
   ]
@@ -243,7 +242,7 @@ function checkRecovery({ recoveryError }: StoreFacts): Finding {
   return finding(
     'recovery',
     'error',
-    `healing failed: ${recoveryError}`,
-    'fix what it names; work goes on meanwhile',
+    `recovery failed: ${recoveryError}`,
+    'fix the cause; work continues meanwhile',
   )
 }

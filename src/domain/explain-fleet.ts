@@ -59,7 +59,7 @@ export function explainAgent({ processes, holds, lapsed, crashes, isSuspect }: A
   ]
   const can = lapsed > 0 || processes.some(({ liveness }) => liveness === 'dead') ? [healNow] : []
   if (processes.some(({ liveness }) => liveness === 'alive')) {
-    return explanation(isSuspect ? 'stuck' : 'held', 'a process of it is alive', { evidence, can })
+    return explanation(isSuspect ? 'stuck' : 'held', 'one of its processes is alive', { evidence, can })
   }
   if (processes.length === 0) {
     return holds === 0
@@ -68,7 +68,7 @@ export function explainAgent({ processes, holds, lapsed, crashes, isSuspect }: A
   }
   const isDead = processes.every(({ liveness }) => liveness === 'dead')
   return isDead
-    ? explanation('stuck', 'every process of it is dead', {
+    ? explanation('stuck', 'all its processes are dead', {
         evidence,
         next: [{ what: 'the next recovery frees what they held', inMs: 0 }],
         can,

@@ -52,7 +52,7 @@ function explainWaiting(facts: ItemFacts): Explanation {
   if (item.quarantinedAt !== null) {
     return explanation('stuck', `it is quarantined: ${item.quarantineReason}`, {
       evidence: story(item),
-      can: [act(item, 'queue.releaseFromQuarantine', 'lets it be claimed again, once the cause is mended')],
+      can: [act(item, 'queue.releaseFromQuarantine', 'lets it be claimed again, once the cause is fixed')],
     })
   }
   if (item.waitingFor.length > 0) return explainBlocked(facts)
@@ -62,11 +62,11 @@ function explainWaiting(facts: ItemFacts): Explanation {
       const what = `it is offered to ${item.offeredTo} alone for ${formatDuration(inMs)} more`
       return explanation('waiting', what, {
         evidence: story(item),
-        next: [{ what: 'everybody may claim it', inMs }],
+        next: [{ what: 'anyone may claim it', inMs }],
       })
     }
     const failed = item.failures > 0 ? `, because it failed ${times(item.failures)}` : ''
-    return explanation('waiting', `it is not due before ${formatDuration(inMs)} from now${failed}`, {
+    return explanation('waiting', `it is not due for another ${formatDuration(inMs)}${failed}`, {
       evidence: story(item),
       next: [{ what: 'it becomes ready', inMs }],
     })
@@ -78,9 +78,9 @@ function explainWaiting(facts: ItemFacts): Explanation {
     can.push({
       operation: 'tasks.completeTask',
       input: { ref: refOf(item) },
-      because: 'the review is passed',
+      because: 'approves the review',
     })
-  return explanation('stuck', `in state ${item.state} it is not handed out`, { evidence: story(item), can })
+  return explanation('stuck', `it cannot be claimed in state ${item.state}`, { evidence: story(item), can })
 }
 
 function explainBlocked({ item, blockers }: ItemFacts): Explanation {
@@ -107,7 +107,7 @@ function explainBlocked({ item, blockers }: ItemFacts): Explanation {
 }
 
 function explainReady({ item, queue, position, lockHolders, host }: ItemFacts): Explanation {
-  const evidence = [...(position === null ? [] : [`place ${position} in line`]), ...story(item)]
+  const evidence = [...(position === null ? [] : [`position ${position} in line`]), ...story(item)]
   if (queue.pausedAt !== null) {
     const reason = queue.pauseReason === null ? '' : `: ${queue.pauseReason}`
     return explanation('stuck', `queue ${queue.name} was paused by ${queue.pausedBy}${reason}`, {
@@ -130,13 +130,13 @@ function explainReady({ item, queue, position, lockHolders, host }: ItemFacts): 
         {
           operation: 'tasks.claimTaskForAgent',
           input: { ref: refOf(item) },
-          because: 'whoever asks for it by name gets it on any machine',
+          because: 'claims it by name, on any machine',
         },
       ],
     })
   }
   const where = host === null ? '' : ` on ${host.name}`
-  const how = item.phase === 'suspect' ? ', as the only suspect of its process' : ''
+  const how = item.phase === 'suspect' ? ', by a process that holds no other suspect' : ''
   return explanation('ready', `it can be claimed now${where}${how}`, { evidence })
 }
 

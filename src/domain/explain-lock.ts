@@ -50,7 +50,7 @@ export function explainRun(run: Progress, holder: Holding | null): Explanation {
   if (run.status === 'running') {
     return holder
       ? explainHeld(holder, 'the run', evidence)
-      : explanation('stuck', 'it is said to be running, but nobody holds its lock', {
+      : explanation('stuck', 'it is marked as running, but nobody holds its lock', {
           evidence,
           next: [{ what: 'the next recovery pauses it', inMs: 0 }],
         })
@@ -61,7 +61,7 @@ export function explainRun(run: Progress, holder: Holding | null): Explanation {
       {
         operation: 'runs.resume',
         input: { run: run.run, lock: run.lock },
-        because: 'goes on, by whoever acquires its lock for this run',
+        because: 'continues it, once its lock is acquired for this run',
       },
     ],
   })

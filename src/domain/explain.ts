@@ -37,12 +37,12 @@ export function explanation(
 export const healNow: SafeAct = {
   operation: 'recovery.run',
   input: {},
-  because: 'gives back what lapsed and what the dead held',
+  because: 'reclaims what has lapsed and what dead holders held',
 }
 
 /** Explains something that is held: its holder is working, silent or lost. */
 export function explainHeld(holder: Holding, subject: string, evidence: readonly string[]): Explanation {
-  const name = holder.agent ?? 'nobody known'
+  const name = holder.agent ?? 'an unknown agent'
   const facts = { holder, evidence }
   if (holder.kind === 'bound' && holder.liveness === 'dead') {
     return explanation('stuck', `${name} held it and is dead: ${holder.evidence}`, {
@@ -69,6 +69,6 @@ function askHolder(agent: string): SafeAct {
   return {
     operation: 'messages.sendWithAck',
     input: { to: agent },
-    because: 'asks its holder, and is followed up',
+    because: 'asks its holder, and is sent again until answered',
   }
 }

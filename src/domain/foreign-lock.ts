@@ -38,5 +38,5 @@ export function describeBlocker({ pid, role, program, waiting }: LockBlocker): s
 
 export function remedyFor({ pid, waiting }: LockBlocker): string {
   const end = `end it: select pg_terminate_backend(${pid})`
-  return `${waiting > 0 ? end : `if commands fail as BUSY, ${end}`}; to keep strangers out, give the store a database of its own and revoke connect on it from public`
+  return `${waiting > 0 ? end : `if commands fail as BUSY, ${end}`}; to keep other programs out, give the store its own database and revoke connect on it from public`
 }

@@ -48,7 +48,7 @@ export function describeHolding(row: LeaseColumns, processes: Processes, now: nu
 
 const noProcess = {
   liveness: 'unknown',
-  evidence: 'a manual lease: no process stands behind it',
+  evidence: 'a manual lease, tied to no process',
 } as const
 
 /**
@@ -68,7 +68,7 @@ export function judgeProcess(
     liveness: 'unknown',
     evidence: instance
       ? `nobody here can see process ${instance.pid} of ${instance.hostName}`
-      : 'its process is not known here',
+      : 'its process is unknown here',
   }
 }
 

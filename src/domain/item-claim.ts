@@ -24,7 +24,7 @@ export function claimItemByName(
 ): Item {
   const state = stateOf(workflow, item.state)
   if (state.claimByNameTo === undefined) return claimItem(item, workflow, holder, at)
-  if (isKeptBack(item)) throw notClaimable(item, 'wait until what keeps it back is over')
+  if (isKeptBack(item)) throw notClaimable(item, 'wait until nothing holds it back')
   return grantItem(item, state.claimByNameTo, workflow, holder, at)
 }
 

@@ -104,7 +104,7 @@ function lossy(path: JsonPath, token: string): JsonFault {
   const shown = token.length > 40 ? `${token.slice(0, 40)}…` : token
   return new JsonFault(
     [...path],
-    `${shown} would become ${String(Number(token))}: a number has about 15 digits`,
+    `${shown} would become ${String(Number(token))}: numbers keep only about 15 digits`,
     'give it as text, in quotes',
   )
 }

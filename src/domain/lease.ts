@@ -258,7 +258,7 @@ export function assertHolder(
     token: options.token ?? null,
     currentToken: row.token,
     holder: options.held ? row.agent : null,
-    reason: options.held ? 'it was granted anew' : (options.goneBecause ?? 'it was released or reclaimed'),
+    reason: options.held ? 'it was granted again' : (options.goneBecause ?? 'it was released or reclaimed'),
     ...(options.version === undefined ? {} : { currentVersion: options.version }),
   })
 }

@@ -26,8 +26,8 @@ export function describeTransaction({
       ? `the prepared transaction "${program}"`
       : `the transaction of server process ${pid}${program && ` (${program})`}`
   const what = hasWritten
-    ? 'younger events are not told before it ends'
-    : 'rows that were replaced since cannot be cleaned up'
+    ? 'newer events stay hidden until it ends'
+    : 'rows replaced since then cannot be cleaned up'
   return `${who} of ${role} has been open for ${formatDuration(openForMs)}${pid === null ? '' : `, ${state}`}: ${what}`
 }
 

@@ -52,7 +52,7 @@ export function parsePattern(text: string): readonly Alternative[] {
 
 function assertText(text: string, maxLength: number, refuse: Refusal): void {
   if (text.length > maxLength) throw refuse(`is longer than ${maxLength} characters`, 'use a shorter one')
-  if (text.includes('\0')) throw refuse('holds a NUL character', 'leave it out')
+  if (text.includes('\0')) throw refuse('contains a NUL character', 'leave it out')
   if (/^[a-z]:\//i.test(text)) throw refuse('is absolute', fromSharedRoot)
 }
 
@@ -96,7 +96,7 @@ class PatternReader {
     const options: Token[][] = []
     let alternatives = 0
     if (++this.#depth > maxBracesDepth) {
-      throw this.#refuse(`has more than ${maxBracesDepth} braces inside each other`, 'use several patterns')
+      throw this.#refuse(`nests braces more than ${maxBracesDepth} deep`, 'use several patterns')
     }
     do {
       this.#at++
@@ -116,7 +116,7 @@ class PatternReader {
     if (character === ']') throw this.#unbalanced(']', '[]]')
     if (character === '\\') {
       throw this.#refuse(
-        'holds a backslash',
+        'contains a backslash',
         'write / between segments, and a special character in brackets: [*]',
       )
     }
@@ -128,7 +128,7 @@ class PatternReader {
     const start = this.#at
     while (this.#next() === '*') this.#at++
     const stars = this.#at - start
-    if (stars > 2) throw this.#refuse('holds more than two * in a row', 'write * or **')
+    if (stars > 2) throw this.#refuse('contains more than two * in a row', 'write * or **')
     return stars === 2 ? manySegments : many
   }
 
@@ -189,7 +189,7 @@ class PatternReader {
   }
 
   #unbalanced(bracket: string, literal: string): InvalidError {
-    return this.#refuse(`has a ${bracket} without its other half`, `close it, or write ${literal}`)
+    return this.#refuse(`has an unmatched ${bracket}`, `close it, or write ${literal}`)
   }
 }
 
@@ -227,7 +227,7 @@ function assertSegment(
     throw refuse('has a segment . or ..', fromSharedRoot)
   }
   if (segment.length > 1 && segment.includes(manySegments)) {
-    throw refuse('has ** beside other characters', 'write * inside a name, ** alone between slashes')
+    throw refuse('has ** next to other characters', 'write * inside a name, ** alone between slashes')
   }
 }
 

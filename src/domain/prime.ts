@@ -41,7 +41,7 @@ export function advise({ holds, unread, tasks, isRegistered }: PrimeFacts): Advi
       ? []
       : [
           {
-            what: 'say which process you are, and your leases end at once when it dies',
+            what: 'register your process, so that your leases end at once when it dies',
             operation: 'agents.register',
           },
         ]),

@@ -80,7 +80,7 @@ export interface StartRequest {
  * accident.
  */
 export function startProgress(known: Progress | null, request: StartRequest, at: Clocks): Progress {
-  if (known) throw illegal(known, 'running', 'resume it, or start a run of another name')
+  if (known) throw illegal(known, 'running', 'resume it, or start a run under another name')
   return complete(
     {
       ...request,
@@ -108,7 +108,11 @@ export function resumeProgress(
   at: Clocks,
 ): Progress {
   if (!isOrphanedBy(known, request) && !mayMove(known, 'running'))
-    throw illegal(known, 'running', known.status === 'completed' ? 'reopen it first' : 'it runs already')
+    throw illegal(
+      known,
+      'running',
+      known.status === 'completed' ? 'reopen it first' : 'it is already running',
+    )
   const { lock, token, total = known.total } = request
   return complete(
     {
@@ -158,15 +162,19 @@ export function pauseProgress(known: Progress, reason: string, at: Clocks): Prog
 
 /** The runner gave up. */
 export function failProgress(known: Progress, reason: string, at: Clocks): Progress {
-  if (!mayMove(known, 'failed')) throw illegal(known, 'failed', 'only a run that runs can fail')
+  if (!mayMove(known, 'failed')) throw illegal(known, 'failed', 'only a run in progress can fail')
   return halt(known, 'failed', reason, at)
 }
 
 /** More items arrived after it completed; `total` is null if their number is unknown. It stays paused until resumed. */
 export function reopenProgress(known: Progress, total: number | null, at: Clocks): Progress {
-  if (known.status !== 'completed') throw illegal(known, 'paused', 'only a completed run is reopened')
+  if (known.status !== 'completed') throw illegal(known, 'paused', 'only a completed run can be reopened')
   if (known.outcomesRemovedAt !== null)
-    throw illegal(known, 'paused', 'what became of its items is no longer known; start a run of another name')
+    throw illegal(
+      known,
+      'paused',
+      'the outcomes of its items are no longer kept; start a run under another name',
+    )
   const reason = total === null ? 'reopened for more items' : `reopened with ${total} items`
   return { ...halt(known, 'paused', reason, at), total }
 }

@@ -40,11 +40,12 @@ export function positionOf(item: Item, { line, before, blockers, wall }: LineFac
 
 function whyNotInLine(item: Item, blockers: readonly Item[], wall: number): string {
   if (item.phase === 'held') return `${item.agent ?? 'an unknown agent'} holds it`
-  if (item.phase === 'suspect') return 'it may be what kills its holders, so it is taken apart from the line'
+  if (item.phase === 'suspect')
+    return 'it may be killing its holders, so it is handed out separately from the line'
   if (item.quarantinedAt !== null) return `it is quarantined: ${item.quarantineReason}`
   if (item.waitingFor.length > 0) return whyBlocked(item, blockers)
   if (item.runAt !== null) return `it is delayed for ${formatDuration(item.runAt - wall)}`
-  return `in state ${item.state} it is not handed out`
+  return `it cannot be claimed in state ${item.state}`
 }
 
 function whyBlocked({ waitingFor }: Item, blockers: readonly Item[]): string {
@@ -55,7 +56,7 @@ function whyBlocked({ waitingFor }: Item, blockers: readonly Item[]): string {
   const [first] = failed
   if (first === undefined) return `it waits for ${named(awaited)}`
   const others = failed.length === 1 ? '' : ` (and ${failed.length - 1} more that failed)`
-  return `it waits for ${nameOf(first)}, which is ${first.state}${others}: nobody can claim it before that is retried or submitted again and succeeds`
+  return `it waits for ${nameOf(first)}, which is ${first.state}${others}: it cannot be claimed until that is retried or resubmitted and succeeds`
 }
 
 function named(items: readonly Pick<Item, 'id' | 'key'>[]): string {

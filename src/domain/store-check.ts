@@ -47,7 +47,7 @@ export function checkStore({ engine, engineVersion, location, durability, server
       'store',
       'error',
       `${what}; fsync is off: if its machine fails, the last changes or the whole store may be lost`,
-      'set fsync = on in the configuration of the server, and restart it',
+      'set fsync = on in the server configuration, and restart it',
     )
   }
   if (durability === 'full' && server !== null && server.formerStandbys !== null) {
@@ -55,7 +55,7 @@ export function checkStore({ engine, engineVersion, location, durability, server
       'store',
       'warning',
       `${what}; acknowledged changes rest on this server alone, though commits used to wait for standbys (${server.formerStandbys})`,
-      'bring the standbys back and set synchronous_standby_names; if one server is meant to do, remove the row "standbys" from the table meta',
+      'bring the standbys back and set synchronous_standby_names; if one server is enough, remove the row "standbys" from the table meta',
     )
   }
   if (durability === 'full')
@@ -63,7 +63,7 @@ export function checkStore({ engine, engineVersion, location, durability, server
   return finding(
     'store',
     'notice',
-    `${what}; the last changes may be lost at a power failure`,
+    `${what}; a power failure may lose the last changes`,
     'open it with durability full where that matters',
   )
 }
@@ -86,17 +86,20 @@ export function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Find
             'log',
             'warning',
             `the log of the store has grown to ${formatBytes(logBytes)}`,
-            'look for a stopped process that has the store open: it keeps the log from beginning anew',
+            'look for a stopped process that has the store open: it keeps the log from being reset',
           ),
         ]
       : []
   if (freeBytes >= freeBytesLow) return [ok('disk', sizes), ...log]
   const level = freeBytes < freeBytesMin ? 'error' : 'warning'
-  return [finding('disk', level, `only ${sizes}`, 'make room: a full disk refuses every change'), ...log]
+  return [
+    finding('disk', level, `only ${sizes}`, 'free some space: on a full disk, every change fails'),
+    ...log,
+  ]
 }
 
 export function checkTransactions(long: readonly OpenTransaction[]): Finding[] {
-  if (long.length === 0) return [ok('transactions', 'none is open for long')]
+  if (long.length === 0) return [ok('transactions', 'none has been open for long')]
   return long.map((each) => finding('transactions', 'warning', describeTransaction(each), endingOf(each)))
 }
 

@@ -117,6 +117,6 @@ function assertNotDisturbing(open: Item, workflow: Workflow, fields: readonly Fi
       holder: open.agent ?? 'an unknown agent',
       expiresAt: open.expiresAt,
     },
-    `${refused.join(', ')} cannot change under its holder; submit that again when it has let go`,
+    `${refused.join(', ')} cannot change while it is held; submit that again once it is released`,
   )
 }

@@ -143,7 +143,7 @@ export function editTask(item: Item, edit: TaskEdit, by: string, wall: number): 
   if (progress !== undefined && item.phase !== 'held') {
     throw new IllegalMoveError(
       { subject: describeItem(item), from: item.state, to: 'progress' },
-      'claim it first: progress belongs to a holder',
+      'claim it first: only a holder can record progress',
     )
   }
   const before = wordsOf(item)
@@ -247,7 +247,7 @@ export function claimTask(
   if (stateOf(rules.workflow, free.state).claimByNameTo !== undefined && !request.fromReview) {
     throw new IllegalMoveError(
       { subject: describeItem(free), from: free.state, to: 'claimed' },
-      'it waits for a reviewer; say fromReview to take it back into work',
+      'it waits for a reviewer; use fromReview to take it back out of review',
     )
   }
   const open = mayTake ? { ...promoteItem(free, rules.workflow), version: free.version } : free

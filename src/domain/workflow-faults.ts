@@ -54,7 +54,7 @@ function stateFaults(workflow: Workflow, name: string, state: State): string[] {
     if (to !== undefined && !held(to)) faults.push(`${name} is claimed to "${to}", which is not held`)
   }
   if (state.held && state.lostTo === undefined)
-    faults.push(`${name} is held but says no lostTo, so it could never heal`)
+    faults.push(`${name} is held but has no lostTo, so it could never be recovered`)
   if (state.lostTo !== undefined && (!state.held || !isOpenAndFree(workflow, state.lostTo))) {
     faults.push(`lostTo of ${name} must lead from a held state to an open one that is not held`)
   }

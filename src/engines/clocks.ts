@@ -28,7 +28,7 @@ export const clocks: { readonly [Name in TableName]: Clocks } = {
   },
   lock: { lease: [...leaseTimes, 'delayedSince'], wall: ['acquiredAt'] },
   waiter: { lease: leaseTimes, wall: ['joinedAt'] },
-  progress: { lease: ['runningSince'], wall: ['startedAt', 'updatedAt', 'endedAt', 'outcomesRemovedAt'] },
+  run: { lease: ['runningSince'], wall: ['startedAt', 'updatedAt', 'endedAt', 'outcomesRemovedAt'] },
   outcome: { lease: [], wall: ['at'] },
   queue: { lease: [], wall: ['pausedAt', 'createdAt'] },
   workflow: { lease: [], wall: [] },

@@ -52,7 +52,7 @@ export function assertUsable(location: string, { copy, moved }: Marks): void {
 /** The address is only a claim by whoever wrote the file, so it is shown but never offered as something to type. */
 export function movedError(location: string, to: string, cause?: unknown): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
-    what: `the store ${location} has moved to ${quoted(to)}; nothing is changed here any more`,
+    what: `the store ${location} has moved to ${quoted(to)}; no more changes are accepted here`,
     next: 'open it there if you know that address; do not trust it just because this file names it',
     facts: { location, movedTo: to },
     ...(cause === undefined ? {} : { cause }),

@@ -77,7 +77,7 @@ export async function openTransfer(url: string, environment: Environment): Promi
   const path = sqlitePath(url)
   if (path === privatePath) {
     throw new InvalidError({
-      what: 'a store in memory ends with its process, so it cannot be copied from or to',
+      what: 'an in-memory store ends with its process, so it cannot be copied from or to',
       next: 'give a path or postgres://…',
     })
   }
@@ -98,6 +98,6 @@ function assertFile(url: string): void {
 function whyNoStore(url: string, scheme: string): string {
   if (!scheme.startsWith('postgres')) return `this version of Holdfast has no engine for ${scheme}://`
   return url.toLowerCase().startsWith(`${scheme}:`)
-    ? `a URL that begins with ${scheme}: goes on with //`
-    : 'the URL of a PostgreSQL server begins with postgres://, with no quotes, spaces or anything else before it'
+    ? `in a URL, ${scheme}: must be followed by //`
+    : 'the URL of a PostgreSQL server begins with postgres://, with no quote, space or anything else before it'
 }

@@ -20,7 +20,7 @@ export function parseCursor<Cursor>(text: string, isCursor: (value: unknown) => 
 
 function badCursor(text: string, cause?: unknown): InvalidError {
   return new InvalidError({
-    what: `"${text.slice(0, 60)}" is not a page of this list`,
+    what: `"${text.slice(0, 60)}" does not mark a page of this list`,
     next: 'pass `next` of the previous page, unchanged',
     cause,
   })

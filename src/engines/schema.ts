@@ -156,7 +156,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     version: 'integer',
     ...lease,
   }),
-  progress: table('progress', ['run'], ['version', 'token'], {
+  run: table('run', ['run'], ['version', 'token'], {
     run: 'text',
     lock: 'text',
     token: 'integer',

@@ -30,7 +30,7 @@ export async function assertOwnFence(folder: string): Promise<void> {
   if (!found.isDirectory()) throw notOurs(folder, 'it is not a folder')
   const isGroups = isShared(found) && isShared(await stat(dirname(folder)))
   if (!isGroups && !isTrusted(found)) throw notOurs(folder, `it belongs to another user (uid ${found.uid})`)
-  if (!isGroups && isOpenToOthers(found)) throw notOurs(folder, 'others may write to it')
+  if (!isGroups && isOpenToOthers(found)) throw notOurs(folder, 'other users can write to it')
   for (const name of await readdir(folder)) {
     const entry = await lstat(join(folder, name)).catch(() => null)
     const fault = entry && faultOf(name, entry, isGroups ? found.gid : null)
@@ -45,7 +45,7 @@ const isLink = /^(lock|[\w-]{1,64}\.heir)$/
 /** `group`: the group of a shared folder; null if only this user and root are trusted. */
 function faultOf(name: string, entry: Stats, group: number | null): string | null {
   const isExpected = isFile.test(name) ? entry.isFile() : isLink.test(name) && entry.isSymbolicLink()
-  if (!isExpected) return 'no fence has made it'
+  if (!isExpected) return 'no fence created it'
   if (isTrusted(entry) || entry.gid === group) return null
   return `it belongs to another user (uid ${entry.uid})`
 }

@@ -97,7 +97,7 @@ async function readKept(path: string): Promise<FencedResource | null> {
   const kept = parse(text)
   if (isResource(kept.resource) && isToken(kept.token)) return { resource: kept.resource, token: kept.token }
   throw new HoldfastError('STORE_UNFIT', {
-    what: `${path} holds no token`,
+    what: `${path} contains no token`,
     next: 'restore it, or remove it once no former holder can still write',
     facts: { path },
   })
@@ -163,15 +163,15 @@ async function resolveFile(path: string): Promise<string> {
 async function refuseOther(file: string): Promise<void> {
   const found = await unlessMissing(stat(file))
   if (!found || found.isFile()) return
-  throw invalid(`${file} is there and is no file`, 'name a file', { file })
+  throw invalid(`${file} exists but is not a file`, 'name a file', { file })
 }
 
 function refuseNetwork({ host }: Environment, file: string): void {
   const network = host.networkFileSystem(dirname(file))
   if (network === null) return
   throw new HoldfastError('STORE_UNFIT', {
-    what: `${file} lies on ${network}, where other machines could write unseen`,
-    next: 'write it to a local disk, or guard it by another fence',
+    what: `${file} is on ${network}, where other machines could write unseen`,
+    next: 'write it to a local disk, or use another kind of fence',
     facts: { file, network },
   })
 }

@@ -66,7 +66,7 @@ export async function runGit(options: GitOptions, args: string[], input?: string
 
 function unfinished(args: string[], directory: string, cause: Error): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `git ${args[0]} did not run to its end in ${directory}`,
+    what: `git ${args[0]} did not finish in ${directory}`,
     next: 'check the refs before you try again: the change may have happened',
     facts: { directory },
     cause,

@@ -65,7 +65,7 @@ interface RefStore {
 const maxAttempts = 5
 
 async function move(store: RefStore, update: GitUpdate, fenced: FencedResource): Promise<void> {
-  let complaint = 'its fence was replaced at each look'
+  let complaint = 'its fence changed on every attempt to read it'
   let before: Refs | null = null
   let tried: Refs | null = null
   for (let attempt = 1; attempt <= maxAttempts; attempt++) {
@@ -197,7 +197,7 @@ function optionsOf({ directory, timeoutMs = 60_000 }: GitUpdate): GitOptions {
 function movedError({ ref, from }: GitUpdate, current: string | null): HoldfastError {
   return new HoldfastError('VERSION_MISMATCH', {
     what: `${ref} is ${current ? `at ${current}` : 'not there'}, expected ${from ?? 'nothing'}`,
-    next: 'read it again and repeat the change on what you read',
+    next: 'read it again and redo the change on what it is now',
     facts: { ref, expected: from, current },
   })
 }
@@ -216,7 +216,7 @@ function assertUpdate(update: GitUpdate, known: readonly string[]): void {
   }
   for (const name of from === null ? [to] : [from, to]) {
     if (/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(name)) continue
-    throw invalid(`${JSON.stringify(name)} is not the full name of an object`, 'ask git rev-parse', {
+    throw invalid(`${JSON.stringify(name)} is not the full name of an object`, 'get it from git rev-parse', {
       ref,
       name,
     })

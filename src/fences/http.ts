@@ -61,7 +61,7 @@ export function createHttpFence(options: HttpFenceOptions): HttpFence {
   assertOptions(options, ['raise'])
   const { raise } = options
   if (typeof raise !== 'function') {
-    throw invalid('raise is no function', 'give one that keeps the larger token and answers it')
+    throw invalid('raise is not a function', 'give one that keeps the larger token and returns it')
   }
   const turns = new Turns()
   return {
@@ -103,7 +103,7 @@ function readHeaders(headers: RequestHeaders): FencedResource | null {
 }
 
 function headerOf(headers: RequestHeaders, name: string): string | null {
-  if (!isObject(headers)) throw invalid('the headers are no object', 'give those of the request')
+  if (!isObject(headers)) throw invalid('the headers are not an object', 'give the headers of the request')
   const value =
     typeof headers.get === 'function' ? headers.get(name) : (headers as Record<string, unknown>)[name]
   return typeof value === 'string' ? value : null
@@ -121,8 +121,8 @@ function decode(text: string | null): string | null {
 function assertRaised(current: number, token: number): void {
   if (isToken(current) && current >= token) return
   throw invalid(
-    `raise() answered ${String(current)} (${typeof current}) for the token ${token}`,
-    'let it answer the larger of the kept token and the given one, as a number',
+    `raise() returned ${String(current)} (${typeof current}) for the token ${token}`,
+    'make it return the larger of the kept token and the given one, as a number',
     { token },
   )
 }

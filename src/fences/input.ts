@@ -10,7 +10,7 @@ export function invalid(what: string, next: string, facts: Facts = {}): InvalidE
 /** Without this check, a mistyped option would be silently ignored. */
 export function assertOptions(options: unknown, known: readonly string[]): void {
   if (!isObject(options))
-    throw invalid('the options are no object', `give an object with ${known.join(', ')}`)
+    throw invalid('the options are not an object', `give an object with ${known.join(', ')}`)
   const unknown = Object.keys(options).find((name) => !known.includes(name))
   if (unknown === undefined) return
   const nearest = nearestName(unknown, known)
@@ -28,7 +28,7 @@ export function assertDuration(name: string, ms: unknown): void {
 
 export function assertText(name: string, value: unknown): void {
   if (typeof value === 'string' && value !== '' && !value.includes('\0')) return
-  throw invalid(`${name} is ${JSON.stringify(value)}`, 'give a text that is not empty', { [name]: value })
+  throw invalid(`${name} is ${JSON.stringify(value)}`, 'give a non-empty string', { [name]: value })
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

@@ -98,7 +98,7 @@ function raisedToken(rows: readonly unknown[], given: number): number {
 function assertTable(table: string): void {
   if (typeof table === 'string' && /^[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)?$/i.test(table)) return
   throw invalid(
-    `${JSON.stringify(table)} is not a usable name of a table`,
+    `${JSON.stringify(table)} is not a usable table name`,
     'use letters, digits and _, with at most one schema before it',
     { table },
   )

@@ -92,14 +92,14 @@ export class Fleet {
     const [thing, another] = found
     if (!thing) {
       throw new NotFoundError({
-        what: `nothing here is called ${shown(ref)}${kind === undefined ? '' : `, or it is no ${kind}`}`,
+        what: `${kind === undefined ? 'nothing' : `no ${kind}`} here is called ${shown(ref)}`,
         next: 'give an id, a key, or the name of a lock, run, agent or queue',
         facts: { name: ref },
       })
     }
     if (another) {
       throw new InvalidError({
-        what: `"${ref}" means several things: ${found.map((each) => `${each.kind} ${each.title}`).join(', ')}`,
+        what: `"${ref}" is ambiguous: ${found.map((each) => `${each.kind} ${each.title}`).join(', ')}`,
         next: 'say which kind you mean, or give its id',
         facts: { found },
       })

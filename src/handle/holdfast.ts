@@ -247,7 +247,7 @@ export class Holdfast {
 function notLeft(location: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
     what: `${location} did not answer before it was closed`,
-    next: 'what this process still held is free when its leases have lapsed, or when others notice that it has ended',
+    next: 'what this process still held is freed when its leases lapse, or when others notice that it has ended',
     facts: { location },
   })
 }

@@ -242,7 +242,7 @@ export class Messages {
     assertName('adapter', name)
     if (name === inboxAdapter) {
       throw new InvalidError({
-        what: 'the inbox is always there and cannot be replaced',
+        what: 'the inbox is built in and cannot be replaced',
         next: 'give your adapter another name, and register recipients with it',
       })
     }

@@ -98,7 +98,7 @@ function tellAnswers(engine: Executor, answered: NonNullable<Environment['answer
 }
 
 const unmarkedRemedy =
-  'remove what is there instead; until then the death of this process is noticed only when its leases end'
+  'remove what is in its place; until then, others notice the death of this process only when its leases lapse'
 
 function assertUrl(url: unknown): void {
   if (typeof url === 'string' && url !== '') return

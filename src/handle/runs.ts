@@ -134,7 +134,7 @@ export class Runs {
         await this.#withToken('runs.shouldStop', run, options),
       )
     } catch (error) {
-      return { stop: true, reason: 'nobody can tell whether its lock still holds', error }
+      return { stop: true, reason: 'it is not known whether its lock is still held', error }
     }
   }
 

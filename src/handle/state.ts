@@ -185,7 +185,7 @@ export class State<Input = unknown, Output = Input> {
     const { expected, current } = error.facts
     throw new VersionMismatchError(
       { subject: `state ${this.key}`, expected, current, attempts: attempt },
-      `others saved it during each of ${attempt} attempts and nothing of this update was saved: try again later, allow more attempts, or take a lock around it`,
+      `others saved it during each of ${attempt} attempts, and this update was not saved: try again later, allow more attempts, or take a lock around it`,
     )
   }
 

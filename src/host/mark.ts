@@ -50,7 +50,7 @@ export class Marks {
     const name = ownNameOf(self)
     this.#entered.set(name, (this.#entered.get(name) ?? 0) + 1)
     if (this.#write(name)) return null
-    return `no mark of this process can be left in ${this.#folders().join(' or ')}, which must be a folder of this user with mode 700`
+    return `this process cannot leave its mark in ${this.#folders().join(' or ')}, which must be a folder of this user with mode 700`
   }
 
   /** Keeps the mark of a running process fresh. */

@@ -53,10 +53,13 @@ export interface Judge {
 
 export function judge(other: ProcessIdentity & SignsOfLife, { self, storeIsLocal, kernel }: Judge): Verdict {
   if (isUnknownBoot(self.bootId)) {
-    return { liveness: 'unknown', evidence: 'this process sees no boot id, so it can judge no other' }
+    return {
+      liveness: 'unknown',
+      evidence: 'this process cannot read the boot id, so it cannot judge others',
+    }
   }
   if (isUnknownBoot(other.bootId)) {
-    return { liveness: 'unknown', evidence: 'it saw no boot id, so nobody can judge it' }
+    return { liveness: 'unknown', evidence: 'it could not read the boot id, so nobody can judge it' }
   }
   if (other.bootId !== self.bootId) {
     if (storeIsLocal && isOfEarlierBoot(other, kernel()))
@@ -67,7 +70,7 @@ export function judge(other: ProcessIdentity & SignsOfLife, { self, storeIsLocal
     return { liveness: 'unknown', evidence: `it runs on ${other.hostName} in another container` }
   }
   if (!storeIsLocal && !hasMark(other)) {
-    return { liveness: 'unknown', evidence: `there is no mark of process ${other.pid} on this machine` }
+    return { liveness: 'unknown', evidence: `process ${other.pid} has left no mark on this machine` }
   }
   return judgePid(other.pid, other.startTime)
 }
@@ -88,7 +91,7 @@ export function judgePid(pid: number, startedAt: string | null, procfs = '/proc'
     // Its first thread becomes a zombie as soon as it ends; others may still be in a system call, for instance writing.
     if (hasNoThreadLeft(pid, procfs))
       return { liveness: 'dead', evidence: `process ${pid} has ended (zombie)` }
-    return { liveness: 'alive', evidence: `process ${pid} is ending, but a thread of it is still there` }
+    return { liveness: 'alive', evidence: `process ${pid} is ending, but one of its threads is still there` }
   }
   if (startedAt !== null && stat.startTime !== startedAt)
     return { liveness: 'dead', evidence: `pid ${pid} belongs to a newer process` }

@@ -72,7 +72,7 @@ function harvestOf(content: string, now: number): Harvest {
   const lines = split.map((line, index) => ({ row: `line ${index + 1}`, line: line.trim() }))
   const filled = lines.filter(({ line }) => line !== '')
   const conflict = filled.find(({ line }) => /^(?:<{7}|={7}|>{7})(?: |$)/.test(line))
-  if (conflict) throw damaged(what, `${conflict.row} is part of a merge conflict that nobody has settled`)
+  if (conflict) throw damaged(what, `${conflict.row} is part of an unresolved merge conflict`)
   const arriving: Arriving[] = []
   const bad: UnfitRow[] = []
   const skipped: { id: string; why: string }[] = []
@@ -198,9 +198,9 @@ const openStatuses = ['open', 'in_progress', 'hooked', 'closed']
 function keptBack(found: Issue, waits: boolean, deferredUntil: number | null): string | null {
   const { status, issue_type: type, dependencies } = found
   if (dependencies?.some((each) => each.type === 'conditional-blocks')) {
-    return 'imported from beads: it was to run only if another fails'
+    return 'imported from beads: it was meant to run only if another failed'
   }
-  if (type === 'gate') return 'imported from beads: a gate, to be opened by hand'
+  if (type === 'gate') return 'imported from beads: a gate, which must be opened by hand'
   if (status === 'blocked' && waits) return null
   if (status === 'deferred' && deferredUntil !== null) return null
   return openStatuses.includes(status) ? null : `imported from beads in status ${status}`

@@ -24,7 +24,7 @@ const lockDefault = 'global'
 /** Per collection. */
 const maxDocuments = 100_000
 
-const name = z.string().refine(isName, { error: 'cannot be a name here' })
+const name = z.string().refine(isName, { error: 'is not a valid name here' })
 const text = z.string().max(2000).nullish()
 const lockDocument = z.object({
   isLocked: z.boolean(),
@@ -81,7 +81,7 @@ export async function importEvaluationLocks(
 }
 
 function whyBad(parsed: Checked<unknown>): string {
-  return parsed.isSound ? 'its id cannot be a name here' : firstIssue(parsed.issues)
+  return parsed.isSound ? 'its id is not a valid name here' : firstIssue(parsed.issues)
 }
 
 /** Reports what the import would refuse by its row, before anything is imported. */
@@ -129,7 +129,7 @@ function documentsOf(collection: Collection, of: string, bad: BadRow[]) {
     const earlier = seen.get(id)
     seen.set(id, row)
     if (typeof id !== 'string') bad.push({ row, why: 'it has no id' })
-    else if (earlier !== undefined) bad.push({ row, why: `${id} stands in ${earlier} already` })
+    else if (earlier !== undefined) bad.push({ row, why: `${id} is already in ${earlier}` })
     else if (id !== '__collections__') return [{ id, row, value }]
     return []
   })
@@ -244,7 +244,7 @@ function reportOf(
     flagged: flagged.filter(({ id, gaps }) => gaps.length > 0 && isImported.has(id)),
     skipped: [
       ...rest.free,
-      ...lockNames(brought.locks.held).map((id) => ({ id, why: 'somebody has it here' })),
+      ...lockNames(brought.locks.held).map((id) => ({ id, why: 'someone already holds it here' })),
     ],
     bad: rest.bad,
   }

@@ -131,7 +131,7 @@ function faultOf(
   earlier: string | undefined,
   workflow: string,
 ): string | null {
-  if (earlier !== undefined) return `${name} stands in ${earlier} already`
+  if (earlier !== undefined) return `${name} is already in ${earlier}`
   if (waitsFor.length > maxBlockers)
     return `it waits for ${waitsFor.length} others; ${maxBlockers} is the most`
   const parsed = check(itemEntry(), entry)
@@ -166,7 +166,7 @@ function resolved(arriving: Arriving, { from, ids, unfit }: Ground): Ready {
   const blockers = [...new Set(waitsFor)].flatMap((name) => ids.get(name) ?? [])
   const missing = [...new Set(dependenciesOf(arriving))].filter((name) => !ids.has(name))
   const leftOut = missing.filter((name) => unfit.has(name))
-  const why = `imported from ${from}: it waits for ${leftOut.join(', ')}, which could not be taken over`
+  const why = `imported from ${from}: it waits for ${leftOut.join(', ')}, which could not be imported`
   return {
     ...arriving,
     entry: {
@@ -179,7 +179,7 @@ function resolved(arriving: Arriving, { from, ids, unfit }: Ground): Ready {
       ...arriving.gaps,
       ...missing.map((name) =>
         unfit.has(name)
-          ? `it waits for ${name}, which could not be taken over: it is quarantined`
+          ? `it waits for ${name}, which could not be imported: it is quarantined`
           : `it waits for ${name}, which did not come with it`,
       ),
     ],

@@ -92,7 +92,7 @@ function parse(text: string) {
     const { found, why } = readAck(value)
     const earlier = found && rows.get(found.entry.id)
     if (found) rows.set(found.entry.id, row)
-    return { row, found, why: earlier ? `its id stands in ${earlier} already` : why }
+    return { row, found, why: earlier ? `its id is already in ${earlier}` : why }
   })
   const bad = read.flatMap(({ row, why }) => (why === undefined ? [] : [{ row, why }]))
   // Never skipped: nobody would notice that a message is gone until it matters.

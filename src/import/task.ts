@@ -77,9 +77,9 @@ export function asArriving(task: ForeignTask, now: number): Arriving {
     waitsFor: task.waitsFor,
     gaps: [
       ...task.gaps,
-      ...(task.addedAt === null ? ['it does not say when it was made'] : []),
-      ...(hasNobody ? ['it was in progress and nobody is named: it arrives as Todo'] : []),
-      ...(isCut ? ['its title was cut; the whole is in its body'] : []),
+      ...(task.addedAt === null ? ['it does not say when it was created'] : []),
+      ...(hasNobody ? ['it was in progress, but names no holder: it arrives as Todo'] : []),
+      ...(isCut ? ['its title was cut; the full title is in its body'] : []),
       ...(older.length > 0 ? [`${older.length} older notes were left out`] : []),
       ...Object.keys(names.unusable).map(unusableGap),
     ],
@@ -87,8 +87,9 @@ export function asArriving(task: ForeignTask, now: number): Arriving {
 }
 
 function unusableGap(name: string): string {
-  const which = name === 'labels' ? 'some of its labels' : `its ${name}`
-  return `${which} cannot be names here: see its metadata`
+  const which =
+    name === 'labels' ? 'some of its labels are not valid names' : `its ${name} is not a valid name`
+  return `${which} here: see its metadata`
 }
 
 /** Names of people, agents and labels: those that are valid names here, and the others unchanged as `unusable`. */

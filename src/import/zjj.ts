@@ -97,7 +97,7 @@ export async function importZjj(
   })
   const name = 'the processing lock'
   const isTaken = locks.imported.length > 0
-  const why = `somebody has the processing lock of ${queue} here`
+  const why = `someone already holds the processing lock of ${queue} here`
   return {
     ...report,
     imported: isTaken ? [...report.imported, name] : report.imported,
@@ -112,7 +112,7 @@ function lockOf([row]: readonly Row[], queue: string) {
   const parsed = check(lockRow, row)
   const isUsable = parsed.isSound && isName(parsed.value.agent_id)
   if (!isUsable) {
-    const why = parsed.isSound ? 'its agent cannot be a name here' : firstIssue(parsed.issues)
+    const why = parsed.isSound ? 'its agent is not a valid name here' : firstIssue(parsed.issues)
     return { entry: null, bad: [{ row: 'queue_processing_lock', why }] }
   }
   const { agent_id: holder, acquired_at: acquiredAt } = parsed.value
@@ -156,7 +156,7 @@ function faultOf(entry: Entry, parents: ReadonlyMap<string, string | null>): str
   let depth = 0
   for (let at = parents.get(entry.workspace); at != null && depth <= maxStackDepth; at = parents.get(at))
     depth++
-  return depth > maxStackDepth ? `its stack is deeper than ${maxStackDepth}, or stands on itself` : null
+  return depth > maxStackDepth ? `its stack is deeper than ${maxStackDepth}, or loops back to itself` : null
 }
 
 function arrivingOf(entry: Entry, row: string, queue: string, history: readonly Event[]): Arriving {
@@ -203,9 +203,9 @@ function arrivingOf(entry: Entry, row: string, queue: string, history: readonly 
     parent: entry.parent_workspace || null,
     waitsFor: [],
     gaps: [
-      ...(isHeld && agent === null ? ['it was held and nobody is named: it arrives given back'] : []),
-      ...(!isHeld && entry.agent_id && agent === null ? ['its agent cannot be a name here'] : []),
-      ...(entry.bead_id && !isName(entry.bead_id) ? ['its bead cannot be a name here: see its data'] : []),
+      ...(isHeld && agent === null ? ['it was held, but names no holder: it arrives released'] : []),
+      ...(!isHeld && entry.agent_id && agent === null ? ['its agent is not a valid name here'] : []),
+      ...(entry.bead_id && !isName(entry.bead_id) ? ['its bead is not a valid name here: see its data'] : []),
       ...(addedAt === null ? ['it does not say when it was added'] : []),
       ...(history.length > kept.length ? [`${history.length - kept.length} older events were left out`] : []),
     ],

@@ -22,7 +22,10 @@ const nameRule = `1 to ${maxNameLength} letters, digits or _ . : / @ + # = , ~ -
 export function text(maxLength: number): z.ZodString {
   const known = texts.get(maxLength)
   if (known) return known
-  const made = z.string().max(maxLength).refine(isText, { error: 'must not contain NUL or half a character' })
+  const made = z
+    .string()
+    .max(maxLength)
+    .refine(isText, { error: 'must not contain NUL or half of a surrogate pair' })
   texts.set(maxLength, made)
   return made
 }
@@ -65,10 +68,10 @@ export const backoff = lazily(() =>
     .optional()
     .describe('How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min).'),
 )
-export const reason = text(2000).optional().describe('Why; kept in the audit.')
+export const reason = text(2000).optional().describe('Why; kept in the audit trail.')
 /** For operations that say `needsReason`. */
 export const operatorReason = lazily(() =>
-  text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit.'),
+  text(2000).trim().min(1, { error: 'say why' }).describe('Why; kept in the audit trail.'),
 )
 export const expectedVersion = z
   .int()

@@ -1,7 +1,7 @@
 /** What an engine is asked, by whom, and the facts at the time of the decision. */
 import type { Outage } from '../domain/outage.ts'
 import type { Quotas } from '../domain/quota.ts'
-import type { SearchPlace } from './item.ts'
+import type { SearchPosition } from './item.ts'
 
 /** Plain data: what is asked, and by whom. Anything random or clock-like comes with it or from the store. */
 export interface Command {
@@ -33,7 +33,7 @@ export interface Caller {
   /** How much of the shared resources this agent may take. */
   readonly quotas?: Quotas | undefined
   /** How far it has searched, with reads, for a matching task; its claim continues there. */
-  readonly searched?: SearchPlace | undefined
+  readonly searched?: SearchPosition | undefined
 }
 
 /** The facts at the time of a decision. */

@@ -25,7 +25,7 @@ export interface ItemFilter {
 }
 
 /** How far the search for a matching ready task has got. */
-export interface SearchPlace {
+export interface SearchPosition {
   /** Which of the filter's lists is being walked, by its index in `listsOf`. */
   readonly by: number
   /** Where to continue; null: the list was searched to its end. */

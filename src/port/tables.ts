@@ -22,7 +22,7 @@ export interface Tables {
   item: Item
   lock: Lock
   waiter: Waiter
-  progress: Progress
+  run: Progress
   outcome: Outcome
   queue: Queue
   workflow: WorkflowRow

@@ -173,7 +173,7 @@ forEachEngine((engine) => {
       prepare: (hf: Holdfast) => Promise<unknown>,
       expected: Partial<FleetExplanation>,
     ][] = [
-      ['ready', async () => {}, { verdict: 'ready', evidence: ['place 1 in line'] }],
+      ['ready', async () => {}, { verdict: 'ready', evidence: ['position 1 in line'] }],
       ['paused', (hf) => hf.queue('q').pause({ reason: 'lunch' }), { verdict: 'stuck' }],
       ['cancelled', (hf) => hf.queue('q').cancel('k'), { verdict: 'closed', why: 'it is cancelled' }],
     ]

@@ -77,7 +77,7 @@ forEachEngine((engine) => {
       for (const event of await readFeed(hf)) replay(replica, event as Parameters<typeof replay>[1])
 
       const tables = await store.readTables()
-      const ours = [...tables].filter(([name]) => /^(?:item|lock|progress):/.test(name))
+      const ours = [...tables].filter(([name]) => /^(?:item|lock|run):/.test(name))
       expect(ours).toHaveLength(count)
       for (const [name, row] of ours) {
         const told = Object.entries(row).filter(
@@ -121,7 +121,7 @@ forEachEngine((engine) => {
     expect(report.lapsed).toEqual(['old-held', 'testing-now', 'the processing lock'])
     expect(report.skipped).toEqual([{ id: 'events of entry 99', why: 'the entry itself is gone' }])
     expect(report.flagged).toEqual([
-      { id: 'nobodys', gaps: ['it was held and nobody is named: it arrives given back'] },
+      { id: 'nobodys', gaps: ['it was held, but names no holder: it arrives released'] },
       { id: 'on-the-gone', gaps: ['it waits for removed-long-ago, which did not come with it'] },
     ])
     const [arrival] = await hf.queue('merge').events('testing-now')
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
 
     expect(skipped).toContainEqual({
       id: 'the processing lock',
-      why: 'somebody has the processing lock of merge here',
+      why: 'someone already holds the processing lock of merge here',
     })
     expect(await hf.queue('merge').getProcessingLock()).toMatchObject({ holder: 'bob' })
   })
@@ -215,7 +215,7 @@ forEachEngine((engine) => {
     expect(report.lapsed).toEqual(['T-1770000000001'])
     expect(report.flagged.map(({ id, gaps }) => `${id.at(-1)} ${gaps}`)).toEqual([
       '3 its metadata is in a form that only exarp-go can read',
-      '5 it was in progress and nobody is named: it arrives as Todo',
+      '5 it was in progress, but names no holder: it arrives as Todo',
       '7 it was cancelled there: it arrives as Done',
     ])
     await hf.recovery.detectAndRecoverStale()
@@ -257,8 +257,8 @@ forEachEngine((engine) => {
     expect(report).toMatchObject({
       lapsed: ['bd-a1'],
       flagged: [
-        { id: 'bd-a1', gaps: ['some of its labels cannot be names here: see its metadata'] },
-        { id: 'bd-a7', gaps: ['it was in progress and nobody is named: it arrives as Todo'] },
+        { id: 'bd-a1', gaps: ['some of its labels are not valid names here: see its metadata'] },
+        { id: 'bd-a7', gaps: ['it was in progress, but names no holder: it arrives as Todo'] },
         { id: 'bd-a2', gaps: ['it waits for bd-gone, which did not come with it'] },
       ],
       skipped: [
@@ -322,10 +322,10 @@ forEachEngine((engine) => {
       expect(report).toEqual({ ...looked, dryRun: false })
       expect(report.bad).toMatchObject([{ row: 'line 1', why: expect.stringContaining('bd-taken') }])
       expect(report.flagged).toEqual([
-        { id: 'bd-next', gaps: ['it waits for bd-taken, which could not be taken over: it is quarantined'] },
+        { id: 'bd-next', gaps: ['it waits for bd-taken, which could not be imported: it is quarantined'] },
       ])
       expect(await hf.tasks.getTask('bd-next')).toMatchObject({
-        quarantine: { reason: 'imported from beads: it waits for bd-taken, which could not be taken over' },
+        quarantine: { reason: 'imported from beads: it waits for bd-taken, which could not be imported' },
       })
       expect(await hf.tasks.getTask('bd-last')).toMatchObject({
         quarantine: null,
@@ -347,7 +347,7 @@ forEachEngine((engine) => {
     expect(report.imported).not.toContain('waiting')
     expect(report.flagged).toContainEqual({
       id: 'stacked',
-      gaps: ['it waits for waiting, which could not be taken over: it is quarantined'],
+      gaps: ['it waits for waiting, which could not be imported: it is quarantined'],
     })
     expect(await hf.queue('merge').get('stacked')).toMatchObject({ phase: 'waiting', parent: null })
   })

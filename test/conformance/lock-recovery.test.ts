@@ -61,7 +61,7 @@ forEachEngine((engine) => {
     expect(reports.reduce((sum, { locksReleased }) => sum + locksReleased, 0)).toBe(1)
     expect(reports.reduce((sum, { progressPaused }) => sum + progressPaused, 0)).toBe(1)
     const kinds = (await readFeed(hf)).map(({ kind }) => kind)
-    expect(kinds.filter((kind) => kind === 'lock.expired' || kind === 'progress.paused')).toHaveLength(2)
+    expect(kinds.filter((kind) => kind === 'lock.expired' || kind === 'run.paused')).toHaveLength(2)
   })
 
   test('another live server’s lock is left alone, and the report names it [L9]', async () => {

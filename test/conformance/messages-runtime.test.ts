@@ -334,12 +334,12 @@ forEachEngine((engine) => {
     const errors = async (id: string) => (await hf.messages.get(id))?.deliveries.map(({ error }) => error)
     expect(await hf.messages.get(well.message.id)).toMatchObject({ state: 'sent' })
     expect(await errors(badly.message.id)).toEqual([
-      `${process.execPath} ended with 3: $(touch x); pane 4 badly pane 4`,
+      `${process.execPath} exited with code 3: $(touch x); pane 4 badly pane 4`,
     ])
     expect(await errors(others.message.id)).toEqual([
       expect.stringContaining('ENOENT'),
       expect.stringContaining('no answer within 300 ms'),
-      'there is no command',
+      'no command was given',
     ])
   })
 

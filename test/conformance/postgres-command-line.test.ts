@@ -64,7 +64,7 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
 
     const { stdout } = await shell.run('doctor')
 
-    expect(stdout).toMatch(/^ok +clock +leases are counted by the clock of the server$/m)
+    expect(stdout).toMatch(/^ok +clock +leases go by the server clock$/m)
     expect(stdout).not.toMatch(/ disk /)
   })
 

@@ -33,8 +33,8 @@ describe.skipIf(url === undefined)('doctor on PostgreSQL', () => {
   }
 
   test.each([
-    ['has written', 'select pg_current_xact_id()', 'younger events are not told before it ends'],
-    ['has only read', 'select 1', 'rows that were replaced since cannot be cleaned up'],
+    ['has written', 'select pg_current_xact_id()', 'newer events stay hidden until it ends'],
+    ['has only read', 'select 1', 'rows replaced since then cannot be cleaned up'],
   ])('names a transaction that %s and is open for long, until it ends', async (_, statement, keepsBack) => {
     const hf = await openStore()
     const { client, program } = await aProgram(statement)

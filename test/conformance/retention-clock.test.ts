@@ -25,7 +25,7 @@ forEachEngine((engine) => {
       await aheadFor(minuteMs, store)
       await retainFor(2, store)
 
-      expect(before).toMatchObject({ item: 1, answer: 1, message: 1, delivery: 1, progress: 1, instance: 1 })
+      expect(before).toMatchObject({ item: 1, answer: 1, message: 1, delivery: 1, run: 1, instance: 1 })
       expect(await store.store.countRows()).toEqual(before)
     })
 
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
       await retainFor(2, store)
 
       expect(await store.store.countRows()).toMatchObject({ item: 0, answer: 0, message: 0, delivery: 0 })
-      expect(await store.store.countRows()).toMatchObject({ progress: 0, outcome: 0, instance: 0 })
+      expect(await store.store.countRows()).toMatchObject({ run: 0, outcome: 0, instance: 0 })
       expect((await store.store.countRows()).event).toBeLessThan(20)
     })
 

@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       const waits = findings.find(({ check }) => check === 'waiting')
       expect([stacked.position, blocked.position]).toEqual([null, null])
       for (const { reason } of [stacked, blocked])
-        expect(reason).toMatch(/parent, which is failed.*retried or submitted again/)
+        expect(reason).toMatch(/parent, which is failed.*retried or resubmitted/)
       expect(fine.reason).toBe('it waits for sound')
       expect(before.findings.some(({ check }) => check === 'waiting')).toBe(false)
       expect(waits).toMatchObject({ level: 'warning' })

@@ -32,7 +32,7 @@ test('a second branch with the same number is refused with a remedy, and followe
   await add(hf, 'on the first branch')
   await site.failOverTo(second)
 
-  await untilRefused(hf, /another branch with the number 2 .*; stop that server .* 60 s/)
+  await untilRefused(hf, /timeline 2, but not on the branch .*; stop that server .* 60 s/)
   const late = await openHere(site.store, { agent: 'late', background: false })
   await late.queue('q').add('on the second branch')
   await add(hf, 'later')
@@ -55,7 +55,7 @@ test('a branch with a lower number is refused, and followed after a minute witho
   await add(hf, 'on the third timeline')
   await site.failOverTo(other)
 
-  await untilRefused(hf, /it is on timeline 2, .* on 3/)
+  await untilRefused(hf, /it is on timeline 2, .* on timeline 3/)
   await add(hf, 'later')
 
   expect(named('store.branch_adopted')).toMatchObject([{ level: 'error', facts: { timeline: 2, known: 3 } }])

@@ -30,7 +30,7 @@ test('a read that takes long keeps no lease from being renewed [S5c-7]', async (
   expect(lease.signal.aborted).toBe(false)
 })
 
-test('a renewal that is asked together with a read waits for it on no account [S5c-7]', async () => {
+test('a renewal that is sent along with a read does not wait for it [S5c-7]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { background: false, busyTimeoutMs: 500 })
   const client = await own.connect()

@@ -92,7 +92,7 @@ describe('a sound store', () => {
       ({ check }) => check === 'clock',
     )
 
-    expect(clock).toMatchObject({ level: 'ok', what: expect.stringContaining('clock of the server') })
+    expect(clock).toMatchObject({ level: 'ok', what: expect.stringContaining('server clock') })
   })
 
   test('on a server looks at the transactions of others', () => {
@@ -190,8 +190,8 @@ describe('what is wrong', () => {
   })
 
   test.each([
-    [{}, 'process 4711 (psql) of ada has been open for 1m, idle in transaction: younger events', '(4711)'],
-    [{ hasWritten: false }, 'idle in transaction: rows that were replaced since', '(4711)'],
+    [{}, 'process 4711 (psql) of ada has been open for 1m, idle in transaction: newer events', '(4711)'],
+    [{ hasWritten: false }, 'idle in transaction: rows replaced since then', '(4711)'],
     [{ program: '' }, 'process 4711 of ada', '(4711)'],
     [
       { pid: null, program: "o'neil" },
@@ -268,7 +268,7 @@ describe('items that wait for what failed', () => {
     expect(found?.what).toBe(
       '1 item waits for something that failed or is gone: child of queue q for parent (failed)',
     )
-    expect(found?.remedy).toContain('retry or submit again')
+    expect(found?.remedy).toContain('retry or resubmit')
   })
 
   test('are each counted once, and only some are named [S5c-50]', () => {

@@ -61,7 +61,7 @@ describe('an item', () => {
   test('that can be claimed is ready, with its place in line', () => {
     expect(explained(job, newItem(job), { position: 3 })).toMatchObject({
       verdict: 'ready',
-      evidence: ['place 3 in line'],
+      evidence: ['position 3 in line'],
       can: [],
     })
   })
@@ -104,7 +104,7 @@ describe('an item', () => {
     const item = itemIn(job, 'running', { agent: null })
 
     expect(explained(job, item, { holder: holding(item) })).toMatchObject({
-      why: 'nobody known holds it',
+      why: 'an unknown agent holds it',
       can: [],
     })
   })
@@ -177,11 +177,11 @@ describe('an item', () => {
 
     expect(explained(job, item)).toMatchObject({
       verdict: 'waiting',
-      why: 'it is not due before 1m30s from now',
+      why: 'it is not due for another 1m30s',
       next: [{ inMs: 90_000 }],
     })
     expect(explained(job, { ...item, ...failed })).toMatchObject({
-      why: 'it is not due before 1m30s from now, because it failed once',
+      why: 'it is not due for another 1m30s, because it failed once',
       evidence: ['failed once, 3 are allowed', 'last failure: boom'],
     })
     expect(explained(job, item, { wall: at.wall + 100_000 })).toMatchObject({ next: [{ inMs: 0 }] })

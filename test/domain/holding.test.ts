@@ -60,7 +60,7 @@ describe('what is known of a holder', () => {
       liveness: 'unknown',
       evidence: 'nobody here can see process 4711 of host',
     })
-    expect(judgeProcess('ada-1', nobody).evidence).toBe('its process is not known here')
+    expect(judgeProcess('ada-1', nobody).evidence).toBe('its process is unknown here')
   })
 
   test('a row without an expiry has nothing left', () => {

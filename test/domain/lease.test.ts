@@ -394,7 +394,7 @@ describe('the guard of a holder', () => {
 
     expect(refusal).toMatchObject({
       code: 'LEASE_LOST',
-      facts: { token, currentToken: row.token, holder: 'ada', reason: 'it was granted anew' },
+      facts: { token, currentToken: row.token, holder: 'ada', reason: 'it was granted again' },
     })
   })
 

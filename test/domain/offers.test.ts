@@ -125,5 +125,5 @@ test('a suspect is explained with what speaks against it', () => {
   const explained = JSON.stringify(explainItem({ ...facts, item, wall: at.wall }))
 
   expect(explained).toContain('suspected of killing its holders')
-  expect(explained).toContain('as the only suspect of its process')
+  expect(explained).toContain('by a process that holds no other suspect')
 })

@@ -41,6 +41,6 @@ test('then messages, then the next task', () => {
 test('an idle agent without a process is told both', () => {
   expect(what({ isRegistered: false })).toEqual([
     'nothing to claim: wait for work, or add some',
-    'say which process you are, and your leases end at once when it dies',
+    'register your process, so that your leases end at once when it dies',
   ])
 })

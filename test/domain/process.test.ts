@@ -37,7 +37,7 @@ describe.runIf(process.platform === 'linux')('a process whose first thread is a 
     const verdict = judgePid(pid, startTime, procfs)
 
     expect(verdict).toMatchObject({ liveness: 'alive' })
-    expect(verdict.evidence).toContain('a thread of it is still there')
+    expect(verdict.evidence).toContain('one of its threads is still there')
   })
 
   test.each([

@@ -53,14 +53,18 @@ describe('an item without a place says why', () => {
   test.each([
     ['it is held', itemIn(job, 'running'), 'ada holds it'],
     ['its holder is not known', itemIn(job, 'running', { agent: null }), 'an unknown agent holds it'],
-    ['it is suspected', itemIn(job, 'pending', { suspectedAt: at.wall }), 'it may be what kills its holders'],
+    ['it is suspected', itemIn(job, 'pending', { suspectedAt: at.wall }), 'it may be killing its holders'],
     [
       'it is quarantined',
       itemIn(job, 'pending', { quarantinedAt: at.wall, quarantineReason: 'it crashed' }),
       'it is quarantined: it crashed',
     ],
     ['it is delayed', newItem(job, { runAt: at.wall + 60_000 }), 'it is delayed for 1m'],
-    ['its state is not handed out', itemIn(merge, 'failed_retryable'), 'in state failed_retryable it is not'],
+    [
+      'its state is not handed out',
+      itemIn(merge, 'failed_retryable'),
+      'it cannot be claimed in state failed_retryable',
+    ],
     ['it waits for one', newItem(job, { blockers: [blocker] }), 'it waits for w0'],
     [
       'it waits for one that is not known',

@@ -35,7 +35,7 @@ describe.each(tables)('a row of %s', (table) => {
     const condition = ownCondition({ table, before: rowOf(table, 1), after })
 
     const expected = guards.map((guard) => ` and t.${guard} = v.old_${guard}`)
-    expect(condition).toBe(`t.ctid = found.place${expected.join('')}`)
+    expect(condition).toBe(`t.ctid = found.tid${expected.join('')}`)
   })
 })
 

@@ -1,14 +1,14 @@
 /** How the rest of a search goes on: page by page, from the head again where somebody rang, and never for ever. */
 import { describe, expect, test } from 'vitest'
 import { HoldfastError } from '../../src/errors.ts'
-import type { SearchPlace } from '../../src/port/item.ts'
+import type { SearchPosition } from '../../src/port/item.ts'
 import { claimFound, isTaskThere, type TaskSearch } from '../../src/runtime/waiting/task-search.ts'
 
-const allowedAt = (row: number | null): SearchPlace => ({
+const allowedAt = (row: number | null): SearchPosition => ({
   by: 1,
   from: row === null ? null : { priority: 5, addedAt: row, id: `t-${row}` },
 })
-const rowAt = (place: SearchPlace) => place.from?.addedAt ?? null
+const rowAt = (position: SearchPosition) => position.from?.addedAt ?? null
 
 interface Given {
   /** How many rows the list has; a look takes ten. */
@@ -36,19 +36,19 @@ function listOf({ rows, fitting = new Set(), beforeLook = () => {} }: Given) {
       looks.push(isWhole ? 'all' : from)
       const end = isWhole ? rows : Math.min(rows, from + 10)
       const row = [...fitting].filter((each) => each >= from && each < end).sort((a, b) => a - b)[0]
-      const place = allowedAt(row ?? (end < rows ? end : null))
-      return { found: row !== undefined, place, isDue: false }
+      const position = allowedAt(row ?? (end < rows ? end : null))
+      return { found: row !== undefined, position, isDue: false }
     },
   }
   return { search, looks }
 }
 
-const unfinished = (place: SearchPlace) =>
-  new HoldfastError('BUSY', { what: 'more', next: 'look', facts: { searched: place } })
+const unfinished = (position: SearchPosition) =>
+  new HoldfastError('BUSY', { what: 'more', next: 'look', facts: { searched: position } })
 
 /** Takes the row where it is told to begin, as a store does; `empty` at the end. */
-const take = (fitting: Set<number>) => async (place: SearchPlace) => {
-  const row = rowAt(place)
+const take = (fitting: Set<number>) => async (position: SearchPosition) => {
+  const row = rowAt(position)
   if (row === null) return 'empty'
   if (fitting.delete(row)) return `row ${row}`
   throw unfinished(allowedAt(row + 1))
@@ -105,10 +105,10 @@ describe('a claim that goes on searching [S5e-8]', () => {
     const { search, looks } = listOf({ rows: 30, fitting })
     const taken: (number | null)[] = []
 
-    const answer = await claimFound(search, async (place) => {
-      taken.push(rowAt(place))
+    const answer = await claimFound(search, async (position) => {
+      taken.push(rowAt(position))
       if (taken.length === 1) fitting.delete(12)
-      return take(fitting)(place)
+      return take(fitting)(position)
     })
 
     expect(answer).toBe('row 17')
@@ -128,8 +128,8 @@ describe('a claim that goes on searching [S5e-8]', () => {
     })
     let claims = 0
 
-    const answer = await claimFound(search, async (place) => {
-      if (++claims > 1) return take(fitting)(place)
+    const answer = await claimFound(search, async (position) => {
+      if (++claims > 1) return take(fitting)(position)
       ringNow()
       fitting.delete(2)
       fitting.add(0)

@@ -409,7 +409,7 @@ describe('a definition', () => {
       withStates({ queued: { claimTo: 'dropped', moves: [] } }),
     ],
     [
-      'inking is held but says no lostTo, so it could never heal',
+      'inking is held but has no lostTo, so it could never be recovered',
       withStates({ inking: { held: true, moves: ['drying', 'dropped'] } }),
     ],
     [

@@ -27,7 +27,7 @@ test.runIf(onLinux)('a full stdout is told in words, for every kind of output [S
     const answer = await inShell(shell, `exec "$0" "$1" ${args.join(' ')} > /dev/full`)
     expect({ args, ...answer }).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^error {2}stdout cannot/),
+      stderr: expect.stringMatching(/^error {2}cannot write to stdout/),
     })
     expect(answer.stderr).not.toMatch(/\n\s+at |node:internal/)
   }

@@ -284,14 +284,14 @@ describe('a command for an item', () => {
     expect(lastLine(answer)).toMatchObject({ schemaVersion: 1, kind: 'item', outcome: 'failed', exitCode: 7 })
     expect(await stateOf(shared, 'bad', 'k')).toMatchObject({
       state: 'failed',
-      error: { message: 'the command ended with exit code 7' },
+      error: { message: 'the command exited with code 7' },
     })
   })
 
   test.each([
     ['does not exist', './no-such-command', 127, 'there is no such command'],
     ['is not on the path', 'no-such-command', 127, 'there is no such command'],
-    ['may not be executed', './notes.txt', 126, 'it may not be executed'],
+    ['may not be executed', './notes.txt', 126, 'it is not executable'],
     ['is a folder [S5c-31]', './folder', 126, 'it is a folder'],
   ])('that %s is told as a shell tells it, and nothing is claimed', async (_, command, code, why) => {
     const shell = aShell()
@@ -362,11 +362,15 @@ describe('a command for an item', () => {
     await shared.run('queue', 'define', 'later-steps', '--workflow', 'merge')
     await shared.run('queue', 'submit', 'later-steps', 'w1', '--head-sha', 'abcd')
 
-    expect(answer).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('more steps') })
+    expect(answer).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('more than one command'),
+    })
     expect(await waiting).toMatchObject({
       code: 2,
       stdout: '',
-      stderr: expect.stringContaining('more steps'),
+      stderr: expect.stringContaining('more than one command'),
     })
     expect(existsSync(file)).toBe(false)
     expect(await stateOf(shared, 'steps', 'w1')).toMatchObject({ state: 'pending', attempts: 0 })
@@ -589,7 +593,7 @@ describe('killed with -9', () => {
     expect(await stateOf(shared, 'kill-command', 'k')).toMatchObject({
       state: 'pending',
       failures: 1,
-      error: { message: 'the command was ended by SIGKILL' },
+      error: { message: 'the command was killed by SIGKILL' },
     })
   })
 

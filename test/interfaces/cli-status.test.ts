@@ -46,7 +46,7 @@ describe('status', () => {
     expect(stdout).toMatch(/queue zz-fragile has 1 quarantined item/)
     expect(stdout).toMatch(/and \d+ more/)
     expect(stdout).toMatch(/^unlucky /m)
-    expect(stdout).toMatch(/^healing /m)
+    expect(stdout).toMatch(/^recovery /m)
   })
 
   test.each([

@@ -46,7 +46,7 @@ test('a command that fails has failed once, although what it started holds its s
 
   const error = await deliver(`echo 'no such pane' >&2; sleep 600 & echo $! >> '${file}'; exit 3`, 20_000)
 
-  expect(error).toBe('sh ended with 3: no such pane')
+  expect(error).toBe('sh exited with code 3: no such pane')
   expect(pidsIn(file)).toHaveLength(1)
 })
 
@@ -56,7 +56,7 @@ test('what a command said before it failed is kept, however much it was [S5c-33]
     20_000,
   )
 
-  expect(error).toHaveLength('sh ended with 3: '.length + 499)
+  expect(error).toHaveLength('sh exited with code 3: '.length + 499)
 })
 
 test('when its time is up a command is killed with everything it started [S5c-33]', async () => {

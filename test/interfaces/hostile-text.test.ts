@@ -477,7 +477,7 @@ function spoil(file: string): void {
   set('item', 'quarantine_reason', 'quarantined_at is not null')
   set('instance', 'agent')
   set('instance', 'host_name')
-  set('progress', 'lock')
+  set('run', 'lock')
   set('outcome', 'key')
   set('queue', 'paused_by', 'paused_at is not null')
   set('message', 'type')

@@ -169,7 +169,7 @@ describe('what cannot be taken over whole is refused whole, and nothing is chang
       'an issue that is there twice',
       importBeads,
       (path) => writeFileSync(path, `${bead({})}\n${bead({})}`),
-      /line 2: bd-1 stands in line 1/,
+      /line 2: bd-1 is already in line 1/,
     ],
     [
       'issues in a circle',
@@ -224,7 +224,7 @@ describe('what cannot be taken over whole is refused whole, and nothing is chang
       importEvaluationLocks,
       (path) =>
         writeFileSync(path, '{"evaluation-locks":[{"id":"x","isLocked":false},{"id":"x","isLocked":true}]}'),
-      /evaluation-locks\/1: x stands in evaluation-locks\/0/,
+      /evaluation-locks\/1: x is already in evaluation-locks\/0/,
     ],
     [
       'a run that cannot be kept, behind more than go over at once',

@@ -205,7 +205,7 @@ function damageTo(
     garbleLocks: (prefix) =>
       change('lock', "set patterns = '{not json' where starts_with(name, $1)", prefix, Infinity),
     garbleRuns: (prefix) =>
-      change('progress', "set cursor = '{not json' where starts_with(run, $1)", prefix, Infinity),
+      change('run', "set cursor = '{not json' where starts_with(run, $1)", prefix, Infinity),
     garbleMessage: (message, part) => change('message', `set ${part} = '{not json' where id = $1`, message),
     loseMessage: async (message) => {
       await admin.query(`delete from ${schema}.message where id = $1`, [message])

@@ -87,7 +87,7 @@ function damageTo(path: string): Damage {
     garbleLocks: (prefix) =>
       change(path, "update lock set patterns = '{not json' where name glob ? || '*'", prefix, Infinity),
     garbleRuns: (prefix) =>
-      change(path, "update progress set cursor = '{not json' where run glob ? || '*'", prefix, Infinity),
+      change(path, "update run set cursor = '{not json' where run glob ? || '*'", prefix, Infinity),
     garbleMessage: async (message, part) =>
       change(path, `update message set ${part} = '{not json' where id = ?`, message),
     loseMessage: async (message) => change(path, 'delete from message where id = ?', message),

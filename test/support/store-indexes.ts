@@ -8,4 +8,4 @@ export const growing = [
 
 /** These hold only what is under way, so reading all of one costs what is under way. */
 export const small =
-  /\b(item_(held|held_suspect|suspect|due|quarantined|offered)|delivery_(held|due|expiry)|message_(due|pending|dead)|progress_running)\b/
+  /\b(item_(held|held_suspect|suspect|due|quarantined|offered)|delivery_(held|due|expiry)|message_(due|pending|dead)|run_running)\b/

@@ -12,9 +12,12 @@ const register = verb({
   name: 'register',
   noun: 'agent',
   summary:
-    'Say which running process stands behind an agent: its leases end at once when that is proven dead.',
+    'Register the process that runs an agent: its leases end at once when that process is proven dead.',
   options: [
-    { flags: '--pid <pid>', description: 'the process, such as $PPID; never the command that registers it' },
+    {
+      flags: '--pid <pid>',
+      description: 'pid of the process, such as $PPID; never of the command that registers it',
+    },
   ],
   makesStore: true,
   help: '  holdfast agent register --agent ada --pid $PPID',
@@ -23,7 +26,7 @@ const register = verb({
     if (pid === undefined || !/^[1-9]\d{0,9}$/.test(pid)) {
       throw new InvalidError({
         what: pid === undefined ? 'no process was named' : `--pid: "${pid}" is not a process id`,
-        next: 'give the number of the process that lives as long as the agent, such as $PPID',
+        next: 'give the pid of the process that lives as long as the agent, such as $PPID',
       })
     }
     const hf = await call.open()

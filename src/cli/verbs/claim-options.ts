@@ -3,5 +3,6 @@ import type { OwnOption } from '../verb.ts'
 
 export const forPid: OwnOption = {
   flags: '--for-pid <pid>',
-  description: 'the lease belongs to this running process, and ends at once when it is proven dead',
+  description:
+    'pid of the running process that owns the lease, which ends at once when that process is proven dead',
 }

@@ -13,18 +13,22 @@ import type { View } from '../view.ts'
 export const copy = verb({
   name: 'copy',
   summary:
-    'Carry a whole store to another place or engine, verified row by row. Run it again to go on with one that was stopped.',
+    'Copy a whole store to another location or engine, verified row by row. Run it again to resume an interrupted copy.',
   options: [
-    { flags: '--from <url>', description: 'the store to copy; it is shut afterwards', isRequired: true },
+    {
+      flags: '--from <url>',
+      description: 'the store to copy; it cannot be used afterwards',
+      isRequired: true,
+    },
     { flags: '--to <url>', description: 'a new file, or an empty database or schema', isRequired: true },
-    { flags: '--dry-run', description: 'say what would be done, and do nothing' },
+    { flags: '--dry-run', description: 'show what would be done, without doing it' },
     {
       flags: '--keep-source',
-      description: 'leave the source usable; the two go their own ways from then on',
+      description: 'leave the source usable; from then on the two diverge',
     },
     { flags: '--restart', description: 'begin an unfinished copy anew' },
   ],
-  help: 'Exit code 4: processes that work on the source must be stopped first; they are named.',
+  help: 'Exit code 4: the source is in use; the processes to stop first are listed.',
   async act(call) {
     const { copyStore } = await import('../../copy/copy.ts')
     const { from, to, dryRun, keepSource, restart } = call.options as Record<string, string | undefined>
@@ -53,13 +57,16 @@ function copyTokens({ io }: Call, { from, to }: { readonly from: string; readonl
     copyLeaseFiles(leaseFolder(from, io), leaseFolder(to, io))
   } catch (error) {
     const why = (error as Error).message
-    printTalk(io, `warning  the files of leases could not be copied (${why}): give their tokens with --token`)
+    printTalk(
+      io,
+      `warning  the lease files could not be copied (${why}); pass the tokens with --token from now on`,
+    )
   }
 }
 
 function copyText(report: CopyReport, view: View): Drawn {
   const { outcome, from, to, tables, rows, running, source, ms } = report
-  if (outcome === 'already') return `${from} was copied to ${to} before; nothing was left to do`
+  if (outcome === 'already') return `${from} was already copied to ${to}; nothing to do`
   const table = view.table(
     ['table', 'rows', 'digest'],
     tables
@@ -70,7 +77,7 @@ function copyText(report: CopyReport, view: View): Drawn {
     return lines([
       table,
       `${rows} rows of ${from} are in ${to}, each compared with its original (${formatDuration(ms)})`,
-      source === 'shut' ? `${from} is shut: open ${to} from now on` : `${from} stays usable`,
+      source === 'shut' ? `${from} can no longer be used: open ${to} from now on` : `${from} stays usable`,
     ])
   }
   return lines([
@@ -84,6 +91,6 @@ function copyText(report: CopyReport, view: View): Drawn {
 }
 
 function planOf({ began }: CopyReport): string {
-  if (began === 'resumed') return ', as far as they are not there yet'
-  return began === 'restarted' ? ', from the beginning again, since the source or its clock has changed' : ''
+  if (began === 'resumed') return ', except those already there'
+  return began === 'restarted' ? ', starting over because the source or its clock has changed' : ''
 }

@@ -15,7 +15,7 @@ export const doctor = verb({
     { flags: '--fix', description: 'first reclaim what has lapsed and what dead holders held' },
     { ...linesOption, description: 'with --json: a line for each finding, then one for the whole' },
   ],
-  help: 'Exit code 10: something keeps the store from being relied on. Warnings alone end with 0.',
+  help: 'Exit code 10: the store cannot be relied on. Warnings alone exit with 0.',
   async act(call) {
     const visit = await visited(call)
     if (!call.isJson || call.options.lines !== true) return visit
@@ -64,7 +64,7 @@ function findingText(
     warning: colors.yellow('warning'),
     error: colors.red('error  '),
   }
-  const fixable = isFixable ? ' (--fix does it)' : ''
+  const fixable = isFixable ? ' (or run doctor --fix)' : ''
   const found = line`${marks[level]}  ${check.padEnd(width)}  ${what}`
   if (remedy === null) return found
   return lines([found, line`${' '.repeat(width + 11)}${colors.dim(`${remedy}${fixable}`)}`])

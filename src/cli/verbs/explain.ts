@@ -47,7 +47,8 @@ function explainText(shown: Shown, view: View): Drawing {
     ['queue', shown.queue],
     [
       'holder',
-      holder && `${holder.agent ?? 'nobody known'}, ${holder.kind} lease, ${leaseLeft(holder.remainingMs)}`,
+      holder &&
+        `${holder.agent ?? 'an unknown agent'}, ${holder.kind} lease, ${leaseLeft(holder.remainingMs)}`,
     ],
     ['process', holder && processText(holder)],
     ['token', holder?.token],

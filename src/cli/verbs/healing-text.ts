@@ -25,7 +25,7 @@ export function healingText(
   return lines([
     ...reclaimed.map(
       ({ kind, id, namespace, holder, evidence }) =>
-        `${at}  ${did} ${kind} ${id}${namespace === undefined ? '' : ` in ${namespace}`} of ${holder ?? 'nobody known'}: ${evidence}`,
+        `${at}  ${did} ${kind} ${id}${namespace === undefined ? '' : ` in ${namespace}`} of ${holder ?? 'an unknown agent'}: ${evidence}`,
     ),
     `${at}  ${did} ${summary}`,
   ])

@@ -18,10 +18,10 @@ import { ProgressLine } from '../progress-line.ts'
 import { type Call, type OwnOption, type Verb, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 
-const dryRun = { flags: '--dry-run', description: 'say what would be taken over and change nothing' }
+const dryRun = { flags: '--dry-run', description: 'show what would be imported, without changing anything' }
 const skipBad = {
   flags: '--skip-bad',
-  description: 'leave out rows that cannot be taken over, naming them; else they refuse the whole file',
+  description: 'skip and list rows that cannot be imported; by default, one bad row refuses the whole file',
 }
 
 interface Source {
@@ -46,7 +46,9 @@ function source({ name, summary, file, options, help, look, take }: Source): Ver
     act: (call) => takeOver(call, take),
     text: reportText,
     hint: (report) =>
-      report.dryRun ? 'nothing was changed; without --dry-run it is done' : `look at it: holdfast ${look}`,
+      report.dryRun
+        ? 'nothing was changed; run it without --dry-run to import'
+        : `see it with: holdfast ${look}`,
   })
 }
 
@@ -99,18 +101,19 @@ function reportText(report: ImportReport, view: View): Drawing {
   const rows = [
     ...bad.map(({ row, why }) => ['bad', row, why]),
     ...flagged.map(({ id, gaps }) => ['flagged', id, gaps.join('; ')]),
-    ...lapsed.map((id) => ['lapsed', id, 'held there; nobody holds it here, it comes back by itself']),
+    ...lapsed.map((id) => ['lapsed', id, 'held there; nobody holds it here, so recovery reclaims it']),
     ...skipped.map(({ id, why }) => ['skipped', id, why]),
   ]
   const table = view.table(['what', 'which', 'why'], rows.slice(0, maxLines))
   return lines([
-    `${report.dryRun ? 'would take over' : 'took over'} ${imported.length}, ${known.length} here before, ${skipped.length} skipped${bad.length > 0 ? `, ${counted(bad.length, 'bad row')}` : ''}`,
+    `${report.dryRun ? 'would import' : 'imported'} ${imported.length}, ${known.length} already here, ${skipped.length} skipped${bad.length > 0 ? `, ${counted(bad.length, 'bad row')}` : ''}`,
     ...(rows.length > 0 ? [table] : []),
     ...(rows.length > maxLines ? [view.colors.dim(`${rows.length - maxLines} more with --json`)] : []),
   ])
 }
 
-const again = 'The file is only read. Again, it takes over only what is new; held work arrives lapsed.'
+const again =
+  'The file is only read. Importing it again adds only what is new. Work that was held arrives lapsed.'
 
 export const importVerbs: readonly Verb[] = [
   source({
@@ -155,7 +158,7 @@ export const importVerbs: readonly Verb[] = [
     summary: 'Import the messages of a PENDING_ACKS.json, from the attempt each had reached.',
     file: 'a PENDING_ACKS.json; - is stdin',
     options: [],
-    help: 'The file is only read. Again, it takes over only what is new; a bad entry refuses the whole file.',
+    help: 'The file is only read. Importing it again adds only what is new. One bad entry refuses the whole file.',
     look: 'msg pending',
     take: takePendingAcks,
   }),

@@ -10,14 +10,14 @@ export const init = verb({
   name: 'init',
   summary: 'Create a store: .holdfast/ with its own .gitignore and config.toml. Safe to repeat.',
   options: [
-    { flags: '--here', description: 'in this folder, also where a store is found further up' },
+    { flags: '--here', description: 'in this folder, even if a folder above has a store' },
     {
       flags: '--shared',
-      description: 'for all users of its group: the folder gets mode 2770, its files 0660',
+      description: 'share it with a group: the folder gets mode 2770, its files 0660',
     },
   ],
   makesStore: true,
-  help: 'In a git repository it is made in the main work tree, so that agents in all work trees share it. Its files are closed to other users; with --shared, set the group of the folder (chgrp) to theirs.',
+  help: 'In a git repository the store is created in the main work tree, so that agents in all work trees share it. Other users cannot open its files; with --shared, give the folder their group (chgrp).',
   async act(call) {
     const { settings, io } = call
     const folder = call.options.here === true ? join(io.cwd, folderName) : settings.home.folder
@@ -41,5 +41,5 @@ export const init = verb({
       [created ? 'made' : 'was there', store],
       ['settings', config],
     ]),
-  hint: () => "add work: holdfast task add 'fix the flaky test'; look: holdfast --help",
+  hint: () => "add work: holdfast task add 'fix the flaky test'; more: holdfast --help",
 })

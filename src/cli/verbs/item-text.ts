@@ -40,7 +40,7 @@ function phaseText({ phase, quarantine, waitingFor, runAt }: ItemView, view: Vie
 
 export function holderText(lease: LeaseView | null, view: View): string {
   if (lease === null) return ''
-  return `${lease.agent ?? 'nobody known'}, ${view.leaseLeft(lease)}`
+  return `${lease.agent ?? 'an unknown agent'}, ${view.leaseLeft(lease)}`
 }
 
 /** The lines about whoever holds something. */
@@ -68,7 +68,7 @@ export const itemDetails: readonly Detail<ItemView>[] = [
   ],
   ['error', ({ error }) => error?.message],
   ['stack', ({ error }) => error?.stack && textLines(error.stack)],
-  ['added', ({ addedAt, submittedBy }, view) => `${view.time(addedAt)} by ${submittedBy ?? 'nobody known'}`],
+  ['added', ({ addedAt, submittedBy }, view) => `${view.time(addedAt)} by ${submittedBy ?? 'an unknown agent'}`],
   ['closed', 'closedAt'],
   'progress',
   'result',
@@ -87,7 +87,7 @@ function leasePeriod(lease: LeaseView, view: View): string {
 }
 
 export function heldBy(holder: string | null, expiresAt: number | null, view: View): string {
-  return `held by ${holder ?? 'nobody known'} until ${view.leaseTime(expiresAt)}`
+  return `held by ${holder ?? 'an unknown agent'} until ${view.leaseTime(expiresAt)}`
 }
 
 export function pausedText(reason: string | null): string {

@@ -8,7 +8,7 @@ export function marksOf({ isStale, isOrphaned, isNear, isSuspect }: Marks): stri
   const marks = [
     isStale && 'stale',
     isOrphaned && 'orphaned',
-    isNear && 'near its end',
+    isNear && 'near expiry',
     isSuspect && 'suspect',
   ]
   return marks.filter((mark) => mark !== false)

@@ -27,11 +27,12 @@ const acquire = verb({
   act: acquireWaiting,
   holds: 'lock',
   makesStore: true,
-  help: 'Exit code 4: another holds it. `holdfast run --lock` holds one for as long as a command runs.',
+  help: 'Exit code 4: someone else holds it. `holdfast run --lock` holds one for as long as a command runs.',
   text(answer, view) {
     if (answer.outcome !== 'acquired') return heldBy(answer.holder, answer.expiresAt, view)
     const { recoveredFrom } = answer
-    const from = recoveredFrom === null ? '' : `, taken over from ${recoveredFrom.holder ?? 'nobody known'}`
+    const from =
+      recoveredFrom === null ? '' : `, taken over from ${recoveredFrom.holder ?? 'an unknown agent'}`
     return `${lockLine(answer.lock, view)}${from}`
   },
   grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
@@ -67,7 +68,7 @@ const release = verb({
   holds: 'lock',
   isOver: ({ depth }) => depth === 0,
   text({ released, depth }) {
-    if (!released) return 'not released: it is not yours any more'
+    if (!released) return 'not released: you no longer hold it'
     return depth === 0 ? 'released' : `released once, ${depth} to go`
   },
   exit: ({ released }) => (released ? 0 : errorCodes.LEASE_LOST.exit),
@@ -143,14 +144,13 @@ const reserve = verb({
     forPid,
     {
       flags: '--holding <name>',
-      description:
-        'a reservation of yours that is not in your way; name=token where its token is not kept here',
+      description: 'a reservation of your own to ignore; name=token if its token is not saved here',
       isRepeatable: true,
     },
   ],
   act: (call) => call.execute('locks.reserve', { ...call.input, ...holdingIn(call) }),
   makesStore: true,
-  help: "Renewed and released as a lock, by the name it got.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
+  help: "Renew and release it like a lock, by the name it was given.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
   text: (answer, view) =>
     answer.outcome === 'acquired'
       ? lockLine(answer.lock, view)
@@ -170,7 +170,7 @@ function heldBefore(text: string, { leases }: Call): { name: string; token: numb
   const token = written === undefined ? leases.find({ kind: 'lock', name: given }) : Number(written)
   if (token !== undefined) return { name: given, token }
   throw new InvalidError({
-    what: `--holding: no token of ${shown(text)} is kept here`,
+    what: `--holding: no token for ${shown(text)} is saved here`,
     next: 'give name=token, as the reservation returned them',
   })
 }
@@ -179,7 +179,7 @@ const forceRelease = verb({
   name: 'force-release',
   operation: 'locks.forceRelease',
   positional: ['name'],
-  help: "An operator's act: the holder is told, and refused from then on. The reason is kept.",
+  help: 'For operators: the holder is notified, and refused from then on. The reason is recorded.',
   text: ({ released }) => (released === 0 ? 'nobody held it' : `released ${released}`),
   exit: ({ released }) => (released === 0 ? errorCodes.NOT_FOUND.exit : 0),
 })

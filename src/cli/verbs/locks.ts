@@ -19,7 +19,12 @@ type Detected = StaleLocks & { readonly alertAbove: number }
 export const detect = verb({
   name: 'detect',
   operation: 'recovery.detectStaleLocks',
-  options: [{ flags: '--alert-above <number>', description: 'exit with 11 when more are stale; default 10' }],
+  options: [
+    {
+      flags: '--alert-above <number>',
+      description: 'exit with 11 if more than this many are stale; default 10',
+    },
+  ],
   help: 'Changes nothing. Exit code 11: more leases are stale than the threshold allows.',
   async act(call) {
     const alertAbove = readAlert(call)
@@ -73,7 +78,7 @@ export const cleanup = verb({
   operation: 'recovery.run',
   summary: 'Reclaim leases that lapsed longer ago than an age, and those of dead holders. Never prompts.',
   hides: ['first', 'only', 'pauseReason', 'queue'],
-  options: [{ flags: '--report', description: 'also say what is still held afterwards' }, linesOption],
+  options: [{ flags: '--report', description: 'also report what is still held afterwards' }, linesOption],
   help: 'Frees tasks, items, locks and deliveries. A lease that still runs is never touched.\n  */5 * * * * holdfast locks cleanup --max-age 1h --report',
   async act(call) {
     const { dryRun = false, maxAgeMs = 0 } = call.input

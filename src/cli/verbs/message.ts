@@ -19,9 +19,9 @@ const send = verb({
   positional: ['to', 'content'],
   body: 'content',
   makesStore: true,
-  help: "Several recipients with commas, * for everybody:\n  holdfast msg send ada,bob 'the API changed' --type INFO\n  holdfast msg send '*' - < notice.txt",
+  help: "Separate recipients with commas; * means everybody:\n  holdfast msg send ada,bob 'the API changed' --type INFO\n  holdfast msg send '*' - < notice.txt",
   text: ({ message, deferredMs }) =>
-    `${messageLine(message)}${deferredMs > 0 ? `, put off for ${formatDuration(deferredMs)} by your limit` : ''}`,
+    `${messageLine(message)}${deferredMs > 0 ? `, delayed for ${formatDuration(deferredMs)} by your rate limit` : ''}`,
 })
 
 const inbox = verb({
@@ -40,10 +40,10 @@ const inbox = verb({
 
 const answerTexts: Readonly<Record<string, string>> = {
   acked: 'acknowledged',
-  already_acked: 'was acknowledged already',
+  already_acked: 'was already acknowledged',
   answered: 'answered',
   not_found: 'there is no such message',
-  not_recipient: 'you are none of its recipients',
+  not_recipient: 'you are not one of its recipients',
   cancelled: 'it was cancelled',
   closed: 'it has ended',
   rate_limited: 'too many answers this minute',
@@ -131,10 +131,10 @@ const dead = verb({ name: 'dead', operation: 'messages.listDeadLetters', columns
 
 const retry = verb({
   name: 'retry',
-  summary: 'Retry due messages and escalate unanswered ones. Open processes do this by themselves.',
+  summary: 'Retry due messages and escalate unanswered ones. Running processes do this on their own.',
   act: async (call) => (await call.open()).messages.processRetries(),
   text: ({ processed, retried, escalated, failed, deferred }) =>
-    `${processed} looked at, ${retried} sent again, ${escalated} escalated, ${failed} failed, ${deferred} put off`,
+    `${processed} checked, ${retried} sent again, ${escalated} escalated, ${failed} failed, ${deferred} delayed`,
 })
 
 const clear = verb({
@@ -176,7 +176,7 @@ const register = verb({
   noun: 'recipient',
   operation: 'messages.register',
   positional: ['name'],
-  negatable: { address: 'it needs none' },
+  negatable: { address: 'it has no address' },
   makesStore: true,
   details: [
     ['recipient', 'name'],
@@ -189,7 +189,7 @@ const register = verb({
 })
 
 function perMinute(limit: number): string {
-  return limit === 0 ? 'no limit' : `${limit} a minute`
+  return limit === 0 ? 'no limit' : `${limit} per minute`
 }
 
 export const messageVerbs = [

@@ -8,7 +8,7 @@ import { brief, leaseLeft } from '../view.ts'
 export const prime = verb({
   name: 'prime',
   operation: 'fleet.prime',
-  help: 'Made for the hook that runs when a session of an agent starts:\n  HOLDFAST_AGENT=coder-1 holdfast prime',
+  help: "Meant for the hook that runs when an agent's session starts:\n  HOLDFAST_AGENT=coder-1 holdfast prime",
   async act(call) {
     const hf = await call.open()
     return hf.fleet.prime()
@@ -56,7 +56,7 @@ function pageText(page: PrimePage): Drawing {
 }
 
 const commands = [
-  '- `holdfast task next` claims a task under a lease of 30 min; `task renew`, `task update --note`, `task complete` go on with it',
+  '- `holdfast task next` claims a task under a 30-minute lease; then use `task renew`, `task update --note` and `task complete`',
   '- `holdfast msg inbox`, `msg receive-ack <id>`, `msg send <to> <text>`',
   "- `holdfast lock reserve 'src/x/**'` before you edit; `lock who-has <path>` says who did",
   '- `holdfast explain <id>` says why something is waiting, held or stuck',

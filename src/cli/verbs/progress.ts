@@ -101,7 +101,7 @@ const shouldStop = verb({
   operation: 'runs.shouldStop',
   positional: ['run'],
   holds: 'run',
-  help: 'Exit code 0: go on; 9: begin no other item.',
+  help: 'Exit code 0: continue; 9: do not start another item.',
   text: ({ stop, reason }) => (stop ? `stop: ${reason ?? ''}` : 'go on'),
   exit: ({ stop }) => (stop ? errorCodes.PAUSED.exit : 0),
 })

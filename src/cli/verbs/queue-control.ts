@@ -32,7 +32,7 @@ const pause = verb({
   name: 'pause',
   operation: 'queue.pause',
   positional: ['queue'],
-  text: ({ changed, queue }) => `${queue.name}  ${changed ? 'paused' : 'was paused already'}`,
+  text: ({ changed, queue }) => `${queue.name}  ${changed ? 'paused' : 'was already paused'}`,
 })
 
 const resume = verb({
@@ -85,7 +85,7 @@ const reclaimStale = verb({
   operation: 'queue.reclaimStale',
   positional: ['queue', 'thresholdMs'],
   options: [linesOption],
-  help: 'Judged by the last sign of life, not by the lease: it also takes manual leases that have not lapsed.\nKeep it out of cron; `holdfast recover` and `holdfast locks cleanup` are safe there.\n  holdfast queue reclaim-stale merges 300s',
+  help: 'It goes by the last sign of life, not by the lease, so it also takes manual leases that have not lapsed.\nDo not run it from cron; `holdfast recover` and `holdfast locks cleanup` are safe there.\n  holdfast queue reclaim-stale merges 300s',
   act: async (call) => healingLines(call, await call.execute('queue.reclaimStale', call.input)),
   text: (report, view, { dryRun }) => healingText(report, view, freedInQueue(report), dryRun === true),
 })

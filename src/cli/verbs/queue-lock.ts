@@ -24,7 +24,7 @@ const unlock = verb({
   positional: ['queue'],
   holds: 'queueLock',
   isOver: () => true,
-  says: { yes: 'unlocked', no: 'not unlocked: it is not yours any more', exit: 'LEASE_LOST' },
+  says: { yes: 'unlocked', no: 'not unlocked: you no longer hold it', exit: 'LEASE_LOST' },
 })
 
 const renewLock = verb({
@@ -43,7 +43,7 @@ const extendLock = verb({
   holds: 'queueLock',
   help: '  holdfast queue extend-lock merges 60s',
   json: ({ capped, ...lock }) => ({ lock, capped }),
-  text: (extended, view) => `${lockLine(extended, view)}${extended.capped ? ', as long as is allowed' : ''}`,
+  text: (extended, view) => `${lockLine(extended, view)}${extended.capped ? ', the longest allowed' : ''}`,
 })
 
 const lockStatus = verb({

@@ -32,7 +32,7 @@ const queues = verb({
 function pausedSince(queue: QueueView, view: View): string {
   if (queue.pausedAt === null) return ''
   const reason = queue.pauseReason === null ? '' : `: ${queue.pauseReason}`
-  return `${view.time(queue.pausedAt)} by ${queue.pausedBy ?? 'nobody known'}${reason}`
+  return `${view.time(queue.pausedAt)} by ${queue.pausedBy ?? 'an unknown agent'}${reason}`
 }
 
 const show = verb({
@@ -105,7 +105,7 @@ const describe = verb({
 const quarantine = verb({
   name: 'quarantine',
   operation: 'queue.list',
-  summary: 'List quarantined items: those that lost holder after holder, and why.',
+  summary: 'List quarantined items, which lost one holder after another, and why.',
   positional: ['queue'],
   fixed: { quarantined: true },
   hides: ['states', 'phase'],

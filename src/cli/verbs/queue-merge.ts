@@ -47,7 +47,7 @@ const failMerge = verb({
   operation: 'queue.failMerge',
   positional: ['queue', 'ref', 'error'],
   hides: ['backoff'],
-  negatable: { retryable: 'another try cannot help' },
+  negatable: { retryable: 'retrying cannot help' },
   options: failOptions,
   shape: failInput,
   ...held,

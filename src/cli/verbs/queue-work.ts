@@ -60,7 +60,7 @@ const addMany = verb({
     if (lines.length === 0 || lines.length > maxAdded) {
       throw new InvalidError({
         what: `stdin has ${lines.length} lines`,
-        next: `give 1 to ${maxAdded} lines, a JSON value each`,
+        next: `give 1 to ${maxAdded} lines, one JSON value per line`,
       })
     }
     const items = lines.map((line, index) => ({ payload: lineValue(line, index + 1) }))
@@ -176,7 +176,7 @@ const release = verb({
   positional: ['queue', 'ref'],
   holds: 'item',
   isOver: () => true,
-  says: { yes: 'released', no: 'not released: it is not yours any more', exit: 'LEASE_LOST' },
+  says: { yes: 'released', no: 'not released: you no longer hold it', exit: 'LEASE_LOST' },
 })
 
 /** Acts on an item that the caller holds and answers with it. */
@@ -224,12 +224,12 @@ const fail = verb({
   operation: 'queue.fail',
   positional: ['queue', 'ref', 'error'],
   hides: ['backoff'],
-  negatable: { retryable: 'another try cannot help' },
+  negatable: { retryable: 'retrying cannot help' },
   options: failOptions,
   shape: failInput,
   ...held,
   text: (item, view) =>
-    item.runAt === null ? itemLine(item) : `${itemLine(item)}, tried again at ${view.time(item.runAt)}`,
+    item.runAt === null ? itemLine(item) : `${itemLine(item)}, retries at ${view.time(item.runAt)}`,
 })
 
 export const queueWorkVerbs = [

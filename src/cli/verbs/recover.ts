@@ -6,14 +6,13 @@ import { freedText, healingLines, healingText, linesOption } from './healing-tex
 export const recover = verb({
   name: 'recover',
   operation: 'recovery.run',
-  summary:
-    'Give back everything that lapsed and what the dead held, and put what is due in line; never asks.',
+  summary: 'Reclaim what has lapsed and what dead holders held, and make due items ready. Never prompts.',
   hides: ['first', 'only', 'pauseReason', 'queue'],
   options: [
-    { flags: '--all-namespaces', description: 'everywhere in the store, not only in one namespace' },
+    { flags: '--all-namespaces', description: 'in the whole store, not just one namespace' },
     linesOption,
   ],
-  help: 'Safe at any rate and from any number of processes: each thing is freed once.\n  * * * * * holdfast recover',
+  help: 'Safe to run as often as you like, from any number of processes: each thing is freed once.\n  * * * * * holdfast recover',
   async act(call) {
     const { dryRun = false, maxAgeMs = 0 } = call.input
     const hf = await call.open()
@@ -22,7 +21,7 @@ export const recover = verb({
   },
   text(report, view, { dryRun }) {
     const beside = [
-      report.promoted > 0 && `put ${counted(report.promoted, 'due item')} in line`,
+      report.promoted > 0 && `made ${counted(report.promoted, 'due item')} ready`,
       report.waitersRemoved > 0 && `removed ${counted(report.waitersRemoved, 'waiter')}`,
       report.progressPaused > 0 && `paused ${counted(report.progressPaused, 'run')}`,
     ].filter((part) => part !== false)

@@ -39,7 +39,7 @@ export const run = verb({
   name: 'run',
   summary:
     'Run a command under a lease: taken before it starts, renewed while it runs, given back when it ends.',
-  arguments: [['<command...>', 'the command and its arguments, behind --']],
+  arguments: [['<command...>', 'the command and its arguments, after --']],
   options: [
     { flags: '--lock <name>', description: 'hold this lock while it runs' },
     {
@@ -61,26 +61,26 @@ export const run = verb({
     { flags: '--review', description: 'with a task: hand it to review when the command ended well' },
     {
       flags: '--no-store-password',
-      description: 'leave the password of the store out of what the command is told',
+      description: 'do not pass the store password to the command',
     },
     {
       flags: '--kill-after <duration>',
-      description: `between TERM and KILL when the lease is lost; default ${graceDefault}`,
+      description: `time between TERM and KILL when the lease is lost; default ${graceDefault}`,
     },
   ],
   makesStore: true,
   lives: true,
-  help: `The command finds HOLDFAST_TOKEN, HOLDFAST_ID, HOLDFAST_KIND, HOLDFAST_URL, HOLDFAST_NAMESPACE and
-HOLDFAST_AGENT in its environment, for an item also HOLDFAST_QUEUE, HOLDFAST_KEY and HOLDFAST_PAYLOAD.
-The URL has the password of the store, unless --no-store-password is given; then a command that uses the store needs
-one of its own (PGPASSWORD, ~/.pgpass).
+  help: `The command's environment has HOLDFAST_TOKEN, HOLDFAST_ID, HOLDFAST_KIND, HOLDFAST_URL, HOLDFAST_NAMESPACE and
+HOLDFAST_AGENT; for an item also HOLDFAST_QUEUE, HOLDFAST_KEY and HOLDFAST_PAYLOAD.
+The URL includes the store password, unless you give --no-store-password; then a command that uses the store needs
+its own (PGPASSWORD, ~/.pgpass).
 Signals are passed on: HUP INT QUIT TERM USR1 USR2 ALRM VTALRM PROF IO PWR STKFLT XCPU WINCH TSTP CONT.
 A command that was stopped by one gives back what it holds, whatever its exit code. One that goes on for more than a
 minute after INT or QUIT was not stopped by it.
 When the lease is lost, the command and its whole process group are stopped.
-A command that finishes its own work (task complete, queue fail, lock release) goes on to its end.
-Exits with the code of the command; with 5 when the lease was lost, with 4, 6 or 9 when nothing was claimed.
-Stdout is the command's alone: everything else goes to stderr, with --json too.
+A command that finishes its own work (task complete, queue fail, lock release) is left to run to its end.
+Exits with the command's exit code; with 5 if the lease was lost; with 4, 6 or 9 if nothing was claimed.
+Stdout belongs to the command: everything else goes to stderr, even with --json.
   holdfast run --lock deploy --wait 10m -- ./deploy.sh
   holdfast run --queue builds --wait -- ./build.sh`,
   act: runCommand,
@@ -273,7 +273,7 @@ function readRequest(call: Call): Omit<RunRequest, 'signal'> {
   const given = [lock, queue, task, nextTask].filter((each) => each !== undefined)
   if (given.length !== 1) {
     throw new InvalidError({
-      what: given.length === 0 ? 'nothing to hold was named' : 'only one thing can be held',
+      what: given.length === 0 ? 'no lock, queue or task was given' : 'only one thing can be held',
       next: 'give one of --lock, --queue, --task and --next-task',
     })
   }
@@ -340,8 +340,8 @@ function refusalText(answer: NotHeld, view: Parameters<typeof heldBy>[2]): strin
   const { outcome, holder = null, expiresAt = null, reason = null } = answer
   if (outcome === 'held') return heldBy(holder, expiresAt, view)
   if (outcome === 'paused') return pausedText(reason)
-  if (outcome === 'offered') return `offered to ${answer.to ?? 'nobody known'}`
+  if (outcome === 'offered') return `offered to ${answer.to ?? 'an unknown agent'}`
   if (outcome === 'blocked') return blockedText(answer, view)
-  if (outcome === 'full') return 'as many tasks are held as allowed'
+  if (outcome === 'full') return 'the limit of held tasks is reached'
   return outcome === 'empty' ? 'nothing to claim' : outcome
 }

@@ -30,8 +30,8 @@ const maxEvery = 24 * 60 * 60 * 1000
 export const watch = verb({
   name: 'watch',
   summary:
-    'The whole fleet, live: redrawn on a terminal, a JSON line for each look elsewhere. Ends with q or Ctrl-C.',
-  options: [{ flags: '--every <duration>', description: 'how often to look; default 1s' }],
+    'Watch the whole fleet: redrawn on a terminal, one JSON line per refresh elsewhere. Quit with q or Ctrl-C.',
+  options: [{ flags: '--every <duration>', description: 'how often to refresh; default 1s' }],
   async act(call) {
     const { every = '1s' } = call.options as { every?: string }
     const everyMs = Math.max(everyMin, parseDuration(every))
@@ -213,7 +213,7 @@ function heldTable({ held }: FleetReport, _view: View): Section {
       kind,
       title,
       state ?? '-',
-      holder.agent ?? 'nobody known',
+      holder.agent ?? 'an unknown agent',
       leaseLeft(holder.remainingMs),
       holder.kind === 'manual' ? 'manual' : `${holder.liveness}: ${holder.evidence}`,
     ]),
@@ -255,14 +255,14 @@ function runText({ runs }: FleetReport, { colors }: View): Drawing {
 }
 
 function restText({ messages, recovery }: FleetReport, view: View): Drawing {
-  const due = recovery.due === 0 ? 'nothing due' : `${recovery.due} due`
+  const due = recovery.due === 0 ? 'nothing to do' : `${recovery.due} due`
   const looked =
     recovery.lastSweptAt === null
-      ? 'nobody looks by itself'
-      : `last looked ${view.time(recovery.lastSweptAt)}`
+      ? 'no background process'
+      : `last checked ${view.time(recovery.lastSweptAt)}`
   const needed = recovery.lastRunAt === null ? 'never needed' : `last needed ${view.time(recovery.lastRunAt)}`
   return lines([
     `messages  ${messages.pending} waiting for an answer, ${messages.dead} dead`,
-    `healing   ${due}, ${needed}, ${looked}`,
+    `recovery  ${due}, ${needed}, ${looked}`,
   ])
 }

@@ -75,7 +75,7 @@ const taskDetails: readonly Detail<TaskView>[] = [
   'result',
   [
     'created',
-    ({ createdAt, createdBy }, view) => `${view.time(createdAt)} by ${createdBy ?? 'nobody known'}`,
+    ({ createdAt, createdBy }, view) => `${view.time(createdAt)} by ${createdBy ?? 'an unknown agent'}`,
   ],
   ['done', 'completedAt'],
   'version',
@@ -96,7 +96,10 @@ const add = verb({
 const list = verb({
   name: 'list',
   operation: 'tasks.listTasks',
-  negatable: { owner: 'only what is nobody’s', host: 'only what belongs on no machine' },
+  negatable: {
+    owner: 'only tasks without an owner',
+    host: 'only tasks that belong on no particular machine',
+  },
   columns: taskColumns,
 })
 
@@ -114,11 +117,11 @@ const show = verb({
 function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): string {
   switch (claim.outcome) {
     case 'claimed':
-      return `${taskLine(claim.task)}  token ${claim.task.token}${claim.renewed ? ' (it was yours already)' : ''}`
+      return `${taskLine(claim.task)}  token ${claim.task.token}${claim.renewed ? ' (already yours)' : ''}`
     case 'held':
       return heldBy(claim.holder, claim.expiresAt, view)
     case 'offered':
-      return `offered to ${claim.to ?? 'nobody known'} until ${view.time(claim.until)}; --force takes it`
+      return `offered to ${claim.to ?? 'an unknown agent'} until ${view.time(claim.until)}; --force takes it`
     case 'blocked':
       return claim.runAt === null
         ? `waits for ${claim.waitingFor.join(', ')}`
@@ -130,7 +133,7 @@ function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): strin
     case 'empty':
       return 'nothing to claim'
     case 'full':
-      return `${counted(claim.holds, 'task')} held already, as many as allowed`
+      return `${counted(claim.holds, 'task')} already held, which is the limit`
     default:
       return claim satisfies never
   }
@@ -159,9 +162,12 @@ const next = verb({
   name: 'next',
   operation: 'tasks.claimNext',
   act: (call) => claimWaiting(call, 'tasks.claimNext', { queue: taskQueue, wanted: call.input }),
-  negatable: { owner: 'only what is nobody’s', host: 'only what belongs on no machine' },
+  negatable: {
+    owner: 'only tasks without an owner',
+    host: 'only tasks that belong on no particular machine',
+  },
   makesStore: true,
-  help: 'Exit code 6: nothing fits; 4: as many tasks are held as allowed; 9: tasks are paused.',
+  help: 'Exit code 6: nothing fits; 4: the limit of held tasks is reached; 9: tasks are paused.',
   ...claimed,
   options: [forPid, waitOption],
 })
@@ -203,13 +209,13 @@ const release = verb({
   positional: ['ref'],
   holds: 'task',
   isOver: () => true,
-  says: { yes: 'released', no: 'not released: nobody held it any more', exit: 'LEASE_LOST' },
+  says: { yes: 'released', no: 'not released: nobody held it', exit: 'LEASE_LOST' },
 })
 
 const update = verb({
   name: 'update',
   operation: 'tasks.updateTask',
-  negatable: { owner: 'it is nobody’s', host: 'it belongs on no machine' },
+  negatable: { owner: 'it has no owner', host: 'it belongs on no particular machine' },
   body: 'body',
   ...held,
   help: '  holdfast task update T-1 --note "the parser is done" --expected-version 3',
@@ -238,7 +244,7 @@ const remove = verb({
 const handoff = verb({
   name: 'handoff',
   operation: 'tasks.handoff',
-  negatable: { to: 'they become nobody’s' },
+  negatable: { to: 'they have no owner' },
   summary: 'Release every task you hold, with a note for the next agent.',
   options: [forPid],
   async act(call) {
@@ -249,7 +255,7 @@ const handoff = verb({
     })
     return { tasks: pieces.flatMap(({ tasks }) => tasks) }
   },
-  text: ({ tasks }) => lines([...tasks.map(({ id }) => id), `gave back ${tasks.length}`]),
+  text: ({ tasks }) => lines([...tasks.map(({ id }) => id), `released ${tasks.length}`]),
 })
 
 const conflict = verb({
@@ -272,7 +278,7 @@ const lockStatus = verb({
 
 const statusDetails: readonly Detail<LockStatus>[] = [
   ['task', 'taskId'],
-  ['assignee', ({ assignee }) => assignee ?? 'nobody known'],
+  ['assignee', ({ assignee }) => assignee ?? 'an unknown agent'],
   ['since', ({ assignedAt }, view) => view.leaseTime(assignedAt)],
   ['until', ({ lockUntil }, view) => view.leaseTime(lockUntil)],
   ['left', ({ isExpired, remainingMs }) => (isExpired ? null : formatDuration(remainingMs))],

@@ -9,7 +9,7 @@ import type { Call, OwnOption } from '../verb.ts'
 
 export const waitOption: OwnOption = {
   flags: '--wait [duration]',
-  description: 'wait until it can be had; without a duration for as long as it takes',
+  description: 'wait until it is available; without a duration, for as long as it takes',
 }
 
 /** `--wait` without a duration waits one day at a time. */

@@ -8,7 +8,7 @@ const define = verb({
   body: 'workflow',
   makesStore: true,
   help: '  holdfast workflow define - < review.json',
-  text: ({ name, defined }) => `${name}  ${defined ? 'defined' : 'was defined already'}`,
+  text: ({ name, defined }) => `${name}  ${defined ? 'defined' : 'was already defined'}`,
 })
 
 export const workflowVerbs = [define]

@@ -46,7 +46,8 @@ export function isPostgresUrl(url: string): boolean {
 
 export function parseAddress(url: string): Address {
   const match = pattern.exec(url)
-  if (!match) throw badUrl(url, 'it cannot be read; in a name or password / is written %2F, @ %40 and % %25')
+  if (!match)
+    throw badUrl(url, 'it cannot be parsed; in a name or password, write / as %2F, @ as %40 and % as %25')
   const [, user, password, hosts = '', database, query = ''] = match
   const options = new URLSearchParams(query)
   const unknown = query
@@ -55,7 +56,7 @@ export function parseAddress(url: string): Address {
   // A parameter without a value may be a piece of a password.
   if (unknown !== undefined) {
     const name = unknown.includes('=') ? ` "${unknown.split('=', 1)[0]}"` : ''
-    throw badUrl(url, `unknown parameter${name}, known are ${known.join(', ')}`)
+    throw badUrl(url, `unknown parameter${name}; the known ones are ${known.join(', ')}`)
   }
   const schema = options.get('schema') ?? 'holdfast'
   if (!schemaPattern.test(schema))
@@ -79,7 +80,7 @@ export function parseAddress(url: string): Address {
 }
 
 /** Does not say which: it may be a piece of a password. */
-const noHost = 'a host or its port cannot be read; in a password / is written %2F, : %3A and @ %40'
+const noHost = 'a host or its port cannot be parsed; in a password, write / as %2F, : as %3A and @ as %40'
 
 function parseHost(text: string, url: string): ServerHost {
   const match = /^(\[[0-9a-fA-F:.]+\]|[^:]*)(?::(\d+))?$/.exec(text)
@@ -93,7 +94,7 @@ function decoded(text: string | undefined, url: string): string | undefined {
   try {
     return text === undefined || text === '' ? undefined : decodeURIComponent(text)
   } catch {
-    throw badUrl(url, 'a % in it begins no character; one that is meant is written %25')
+    throw badUrl(url, 'it has a % that starts no valid escape; write a literal % as %25')
   }
 }
 
@@ -108,7 +109,7 @@ function wakeOf(wake: string | null, auth: string | null, url: string): string |
 
 function isCompleteIn(auth: string | null, url: string): boolean {
   if (auth === null || auth === 'url') return auth === 'url'
-  throw badUrl(url, `auth "${auth}" is not url, which is all it can be`)
+  throw badUrl(url, `auth "${auth}" is not valid; the only value is url`)
 }
 
 function sslOf(mode: string | null, url: string): Address['ssl'] {

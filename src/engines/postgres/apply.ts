@@ -88,7 +88,7 @@ function idOf({ table, before, after }: Change): string {
 /** Replaces check constraints on the table. An error here is a bug of ours, and nothing of the batch is written. */
 function assertSound(item: Item): void {
   const rule = brokenRule(item)
-  if (rule !== null) throw new Error(`item ${item.id} would not keep the rule that ${rule}`)
+  if (rule !== null) throw new Error(`item ${item.id} would break the rule that ${rule}`)
 }
 
 /** Everything to send before COMMIT. Rows that give up a unique key go first. */
@@ -223,7 +223,7 @@ where ${isAsRead(table)}`)
  */
 function found(table: Schema): string {
   return `cross join lateral (
-  select i.ctid as place
+  select i.ctid as tid
   from holdfast.${table.name} i
   where i.namespace = $1 ${sameAs(table.asRead, 'i')}
   limit 1
@@ -237,7 +237,7 @@ function found(table: Schema): string {
  */
 function isAsRead({ asRead, key }: Schema): string {
   const guards = asRead.filter((field) => !key.includes(field))
-  return `t.ctid = found.place ${sameAs(guards, 't')}`.trimEnd()
+  return `t.ctid = found.tid ${sameAs(guards, 't')}`.trimEnd()
 }
 
 function sameAs(fields: readonly string[], row: string): string {
@@ -246,7 +246,7 @@ function sameAs(fields: readonly string[], row: string): string {
     .join(' ')
 }
 
-/** Runs a statement that must meet exactly as many rows as the second parameter says. */
+/** Runs a statement that must affect exactly as many rows as the second parameter says. */
 function counted(statement: string): string {
   return `with met as (${statement}
 returning 1)
@@ -339,13 +339,13 @@ const wordTypes = '$2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[
 const deleteWords = `delete from holdfast.ready_word w
 using unnest(${wordTypes}) as v(field, value, priority, added_at, item)
 cross join lateral (
-  select i.ctid as place
+  select i.ctid as tid
   from holdfast.ready_word i
   where i.namespace = $1 and i.field = v.field and i.value = v.value and i.priority = v.priority
     and i.added_at = v.added_at and i.item = v.item
   limit 1
 ) found
-where w.ctid = found.place`
+where w.ctid = found.tid`
 
 /** Inserted only if missing: the words of a row that somebody changed by hand may still be there. */
 const insertWords = `insert into holdfast.ready_word (namespace, field, value, priority, added_at, item)

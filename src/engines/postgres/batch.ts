@@ -170,7 +170,7 @@ export class Batch {
       else this.#advance(member, member.needs, asking)
     }
     if (asking.length > 0) await this.#answerAsking(asking)
-    if (this.#alsoSearchesKeys) throw new RetryBatch('what looked like an id is none')
+    if (this.#alsoSearchesKeys) throw new RetryBatch('what looked like an id is not one')
     await this.#assertNotShort()
     return this.#done()
   }
@@ -190,7 +190,7 @@ export class Batch {
     if (isStale && checksLapsedIfShort) throw stale()
     const isHealing = isStale && !isDoubtful && this.#scope.healsLapsed
     const isTaken = short.some(({ got }, index) => Number(counted[index]?.[0]?.[0]) > got)
-    if (isHealing || isTaken) throw new RetryBatch('others are at work on the line', { isShort: true })
+    if (isHealing || isTaken) throw new RetryBatch('other batches hold items of the line', { isShort: true })
   }
 
   /**
@@ -361,7 +361,7 @@ export class Batch {
     const items = decodeReadable<Item>(tables.item, rows)
     // The items behind the damaged one would not be seen.
     if (items.length < rows.length && !this.#scope.avoidsDamaged)
-      throw new RetryBatch('a damaged item stands in line', { avoidsDamaged: true })
+      throw new RetryBatch('a damaged item is in line', { avoidsDamaged: true })
     this.#set.load(items)
     return items
   }
@@ -515,7 +515,7 @@ export class Batch {
     const missing = names.filter((name) => !this.#names.isAlone(name))
     if (missing.length === 0) return
     for (const name of missing) waiting.moreNames.add(name)
-    throw new RetryBatch('a name must be held alone')
+    throw new RetryBatch('a name needs an exclusive lock')
   }
 
   /** The second load. Nothing may block here, because others may be waiting for what this batch holds. */
@@ -575,7 +575,7 @@ function takesSuspect({ table, before, after }: Change): boolean {
  */
 function inTurn(members: readonly Member[]): Member[] {
   const isClaim = ({ waiting, needs }: Member) =>
-    !waiting.wasLeft && needs.some(({ plan }) => plan.line !== undefined)
+    !waiting.wasDeferred && needs.some(({ plan }) => plan.line !== undefined)
   return [...members.filter((member) => !isClaim(member)), ...members.filter(isClaim)]
 }
 

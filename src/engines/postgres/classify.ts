@@ -60,7 +60,7 @@ function sqlState(error: unknown): string | null {
   return typeof error.code === 'string' ? error.code : null
 }
 
-const goesOn = 'this process goes on trying; call again'
+const goesOn = 'this process keeps trying; call again'
 /** Without a handle, nothing retries for the caller. */
 export const openAgain = 'open it again when the server can be reached'
 
@@ -96,7 +96,7 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
       })
     case '53100':
       return new HoldfastError('STORE_UNAVAILABLE', {
-        what: `no room left on the disk of ${location}; nothing was changed`,
+        what: `the disk of ${location} is full; nothing was changed`,
         next: 'free space on the server, then call again',
         facts,
         cause,
@@ -147,7 +147,7 @@ export function classify(error: unknown, location: string, next = goesOn): unkno
 /** The URL has to mention the pooler: whoever gets the session next would inherit what we set or prepare in it. */
 export function poolerBetween(location: string, cause?: unknown): HoldfastError {
   return new HoldfastError('STORE_UNFIT', {
-    what: `${location} leads through a pooler, which shares its sessions with others; nothing was changed`,
+    what: `${location} goes through a pooler that shares its sessions; nothing was changed`,
     next: 'add wake=off&prepare=false to the URL (wake=off alone for PgBouncer 1.21 and newer), or wake=… with the URL of the server itself instead of off',
     facts: { location },
     cause,

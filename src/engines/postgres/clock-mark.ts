@@ -158,7 +158,7 @@ export class ClockMark {
     const check = readCheck(row)
     this.#options.clock.note(check.now, askedAt)
     const until = this.#openedAt + decideDoubtMs(check)
-    const reason = 'this process has just started, and no other has checked the clock of the server of late'
+    const reason = 'this process has just started, and no other has checked the clock of the server recently'
     this.#options.clock.uncheckedUntil(until, { reason })
     return check
   }

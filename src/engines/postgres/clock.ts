@@ -1,6 +1,6 @@
 /**
  * The lease clock of a PostgreSQL store is the server's. A process that sees it disagree with its own awake time, or
- * that met another server after a failover, judges no lease by it for a while.
+ * that found another server after a failover, judges no lease by it for a while.
  */
 import { doubtfulForMs } from '../../domain/clock-check.ts'
 import type { Outage } from '../../domain/outage.ts'
@@ -46,7 +46,7 @@ export class ServerClock {
     const byMs = this.#offset === null ? 0 : distance(this.#offset, seen)
     this.#offset = this.#offset === null ? seen : (overlap(this.#offset, seen) ?? seen)
     if (Math.abs(byMs) > disagreesMs)
-      this.doubt('the clock of the server and that of this process disagree', byMs)
+      this.doubt('the clocks of the server and of this process disagree', byMs)
     else if (seen.most - seen.least <= disagreesMs) this.#checkedAt = now
   }
 

@@ -24,8 +24,8 @@ import { begin, commit, localPath, rollback, type SessionOptions, sessionPath, s
 const defaultAnswerTimeoutMs = 5_000
 const defaultConnectTimeoutMs = 5_000
 /**
- * The kernel takes megabytes at once, and a slow link then carries them while nothing seems to move. The answer to a
- * long message may be late by as long as that takes at 1 MB/s.
+ * The kernel buffers megabytes at once, and a slow link then carries them while the socket seems idle. The answer to a
+ * long message may take that much longer, reckoned at 1 MB/s.
  */
 const bytesPerMs = 1_000
 const maxBuffered = 8_000_000
@@ -65,9 +65,9 @@ async function loadDriver(): Promise<Driver> {
 }
 
 export interface ConnectionOptions extends SessionOptions {
-  /** A server that takes and answers nothing for so long, beside what it may wait for locks, is taken for gone. */
+  /** How long a server may be silent, in addition to its lock waits, before it counts as gone. */
   readonly answerTimeoutMs?: number
-  /** So long it may take until the first question can be asked. */
+  /** How long it may take until the first query can be sent. */
   readonly connectTimeoutMs?: number | undefined
   /** Gives up connecting; a connection that is open stays. */
   readonly signal?: AbortSignal
@@ -81,10 +81,10 @@ interface Sent extends Part {
 export class Connection {
   readonly #client: Client
   readonly #session: SessionOptions
-  /** How long nothing may move on the socket while an answer is awaited. */
+  /** How long the socket may be idle while an answer is pending. */
   readonly #limitMs: number
   #awaited = 0
-  /** How much longer it may take, because of what was sent. */
+  /** Extra time for the answer, because of how much was sent. */
   #slackMs = 0
   readonly #address: Address
   readonly #Bundle: Bundler
@@ -301,17 +301,17 @@ export class Connection {
   /** Outside a transaction each statement is a transaction; two that share an answer would share that too. */
   #bundle(queries: readonly Query[]): Sent[][] {
     const bundles: Sent[][] = []
-    let together: Sent[] = []
+    let bundle: Sent[] = []
     for (const query of queries) {
       const { bounds } = query
-      together.push(...(bounds || this.#isInTransaction ? [this.#part(query)] : this.#alone(query)))
-      if (bounds === 'begin') together.push(...this.#local())
+      bundle.push(...(bounds || this.#isInTransaction ? [this.#part(query)] : this.#alone(query)))
+      if (bounds === 'begin') bundle.push(...this.#local())
       if (bounds) this.#isInTransaction = bounds === 'begin'
       if (this.#isInTransaction) continue
-      bundles.push(together)
-      together = []
+      bundles.push(bundle)
+      bundle = []
     }
-    if (together.length > 0) bundles.push(together)
+    if (bundle.length > 0) bundles.push(bundle)
     return bundles
   }
 

@@ -48,7 +48,7 @@ export const otherLosses: readonly DueSource[] = [
 ]
 
 export const orphanedRuns: DueSource = {
-  table: 'progress',
+  table: 'run',
   rows: "t.status = 'running'",
   isDue: `not exists (
   select 1 from holdfast.lock l where l.namespace = t.namespace and l.name = t.lock and l.token = t.token

@@ -54,7 +54,7 @@ export async function openPostgres(url: string, options: EngineOptions): Promise
     const { connection, facts } = first
     const { manualGraceMs, branch } = await prepareStore(first, address, options)
     if ([second.facts, branch].some(({ server }) => server !== facts.server))
-      throw unavailable(address.shown, new Error('its hosts change places at this moment'), openAgain)
+      throw unavailable(address.shown, new Error('its hosts are switching roles right now'), openAgain)
     const offset = options.environment.isLocal
       ? await movedOffset(options.environment, (query) => connection.send(query))
       : null
@@ -185,7 +185,7 @@ export class PostgresEngine implements Engine {
     )
     this.#clockMark = offset === null ? this.#makeClockMark(options) : null
     this.#branches = new Branches(branch, options)
-    if (branch.isRecent) this.#clock.doubt(`the server is on timeline ${branch.timeline} since a moment ago`)
+    if (branch.isRecent) this.#clock.doubt(`the server has only just moved to timeline ${branch.timeline}`)
     const lineStarts = new LineStarts(options.environment)
     const shared: Omit<LaneOptions, 'connect' | 'staysConnected' | 'checksLapsed'> = {
       address,
@@ -433,25 +433,25 @@ export class PostgresEngine implements Engine {
     for (const lane of [this.#batches, this.#side]) lane.leaveServer(new Error(why))
   }
 
-  /** The branch is marked before it counts: one whose mark could not be written is met again. */
+  /** The branch is marked before it counts: one whose mark could not be written will be found again. */
   async #follow(facts: ServerFacts, connection: Connection): Promise<void> {
     const { used } = this.#branches
     const branch = await this.#enter(facts, connection)
     // The other lane may have moved on to another branch meanwhile.
     if (this.#branches.judge(branch) === 'refused')
-      throw new Error(`a branch of timeline ${this.#branches.used.timeline} was met meanwhile`)
+      throw new Error(`a branch of timeline ${this.#branches.used.timeline} was found meanwhile`)
     this.#facts = facts
     this.#standbys = standbysAfter(this.#standbys, facts.synchronousStandbys)
     this.#serverReadAt = Number.NEGATIVE_INFINITY
     this.#renewStatus()
     if (!this.#branches.use(branch)) return
     this.#clock.doubt(`the server is on timeline ${branch.timeline} after ${used.timeline}`)
-    const moved = new Error(`the primary is another server now, on timeline ${branch.timeline}`)
+    const moved = new Error(`another server is the primary now, on timeline ${branch.timeline}`)
     for (const lane of [this.#batches, this.#side]) lane.connection.destroy(moved)
   }
 
   /**
-   * Reports what a server acknowledged and no longer has, once for each server that is met. The doubt also makes leases
+   * Reports what a server acknowledged and no longer has, once per server found. The doubt also makes leases
    * renew at once: one that the server no longer knows is lost.
    */
   async #findLoss(connection: Connection, before: MarkedBranch): Promise<void> {

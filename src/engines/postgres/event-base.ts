@@ -116,7 +116,7 @@ export async function raiseEventBase(run: Run): Promise<void> {
 function assertNumbersLeft(transactions: number): void {
   if (transactions <= maxTransactions - transactionsKept) return
   throw new HoldfastError('STORE_UNFIT', {
-    what: 'the numbers for events of this store are used up: they are counted by the transactions of its server, of which it has seen 2^40',
+    what: 'this store has run out of event numbers: they are counted by the transactions of its server, of which it has seen 2^40',
     next: 'start a new store in another schema and move the open work there; its numbers start at 1',
     facts: { transactions },
   })

@@ -36,7 +36,7 @@ const maxAttempts = 200
 const attemptsTogether = 3
 const buckets = 64
 /** How long a check for what has lapsed or is due serves later claims, which come by the thousand. */
-const lookEveryMs = 50
+const checkEveryMs = 50
 
 /**
  * Runs before the first batch, so that a missing row always means that somebody removed it. Losing this insert does no
@@ -115,11 +115,11 @@ export class Lane {
   /** The lane has closed, and its connection may belong to another by now. */
   #isLeft = false
   /** Queries to send when the current batch ends. The same hint is sent once, however long that takes. */
-  readonly #asides = new Map<Query, (rows: readonly Row[]) => void>()
+  readonly #betweenBatches = new Map<Query, (rows: readonly Row[]) => void>()
   #avoidsDamaged = false
   readonly #seenYounger = new Set<string>()
   /** When each namespace was last checked for what has lapsed or is due. */
-  readonly #lookedAt = new Map<string, number>()
+  readonly #checkedAt = new Map<string, number>()
 
   constructor(connection: Connection, options: LaneOptions) {
     this.#options = options
@@ -174,7 +174,7 @@ export class Lane {
 
   /** Sends between two batches: inside one, the query would join that transaction and change how it is committed. */
   sendBetweenBatches(query: Query, read: (rows: readonly Row[]) => void = () => {}): void {
-    if (this.#isSettling) this.#asides.set(query, read)
+    if (this.#isSettling) this.#betweenBatches.set(query, read)
     else this.#send(query, read)
   }
 
@@ -204,8 +204,8 @@ export class Lane {
       this.#isSettling = false
       this.#leaving?.()
       this.#leaving = null
-      for (const [query, read] of this.#asides) this.#send(query, read)
-      this.#asides.clear()
+      for (const [query, read] of this.#betweenBatches) this.#send(query, read)
+      this.#betweenBatches.clear()
       // Callers get to read their answers and ask for more before the next batch is closed.
       if (this.#line.isEmpty) await new Promise((done) => setImmediate(done))
     }
@@ -299,8 +299,8 @@ export class Lane {
   }
 
   /**
-   * If a server is found again and falls silent at once, nobody may have to wait all over again: the connection is
-   * dropped when the first of these commands has waited long enough. Commands that merely stood in line are not
+   * A server may be found again and go silent at once. Nobody should then have to wait all over again: the connection
+   * is dropped when the first of these commands has waited long enough. Commands that merely waited in line are not
    * affected.
    */
   #watch(connection: Connection, batch: readonly Waiting[]): () => void {
@@ -352,17 +352,17 @@ export class Lane {
     const isDoubtful = this.#options.isDoubtful()
     const askedAt = environment.monotonic()
     const { namespace } = (batch[0] as Waiting).prepared.command
-    const mayLook =
+    const mayCheck =
       heals && healing !== null && checksLapsed && batch.some(({ prepared }) => prepared.operation.claims)
-    const looks = mayLook && (this.#isLookDue(namespace) || times !== null)
+    const checks = mayCheck && (this.#isCheckDue(namespace) || times !== null)
     return {
       namespace,
       schema: address.schema,
       lane: this.#id,
       batch: this.#batch + 1,
       bucket: this.#bucket,
-      checksLapsed: looks,
-      checksLapsedIfShort: mayLook && !looks,
+      checksLapsed: checks,
+      checksLapsedIfShort: mayCheck && !checks,
       healsLapsed: healing?.reclaims ?? false,
       lineStarts: times === null ? lineStarts : null,
       acceptsShort: shorts > maxShorts,
@@ -393,10 +393,10 @@ export class Lane {
   }
 
   /** Records the check as made, so a caller that gets true has to make it. */
-  #isLookDue(namespace: string): boolean {
+  #isCheckDue(namespace: string): boolean {
     const now = this.#environment.monotonic()
-    const isDue = now - (this.#lookedAt.get(namespace) ?? Number.NEGATIVE_INFINITY) >= lookEveryMs
-    if (isDue) this.#lookedAt.set(namespace, now)
+    const isDue = now - (this.#checkedAt.get(namespace) ?? Number.NEGATIVE_INFINITY) >= checkEveryMs
+    if (isDue) this.#checkedAt.set(namespace, now)
     return isDue
   }
 
@@ -417,7 +417,7 @@ export class Lane {
       this.#environment.reached?.('transaction.committed')
       this.#acknowledged = this.#sent
     }
-    for (const waiting of left) waiting.wasLeft = true
+    for (const waiting of left) waiting.wasDeferred = true
     this.#line.putBack(left)
     for (const [waiting, answer] of answers) {
       if ('error' in answer) waiting.reject(answer.error)
@@ -465,7 +465,7 @@ export class Lane {
     }
     const wasCommitted = isCommitted(sent, { last, marks: this.#options.branch().marks })
     if (wasCommitted === null) {
-      for (const waiting of rest) leave(waiting, new Error('the row that tells was removed'))
+      for (const waiting of rest) leave(waiting, new Error('the row that records it was removed'))
       return null
     }
     if (wasCommitted) this.#answer(done, { wrote: true })

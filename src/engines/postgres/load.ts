@@ -13,10 +13,10 @@ import type { Loaders } from './loaders/loader.ts'
 import { lockLoaders } from './loaders/lock.ts'
 import { messageLoaders } from './loaders/message.ts'
 import { namespaceLoaders } from './loaders/namespace.ts'
-import { progressLoaders } from './loaders/progress.ts'
 import { queueLoaders } from './loaders/queue.ts'
 import { recipientLoaders } from './loaders/recipient.ts'
 import { recoveryLoaders } from './loaders/recovery.ts'
+import { runLoaders } from './loaders/run.ts'
 import { stateLoaders } from './loaders/state.ts'
 import { transactionLoaders } from './loaders/transaction.ts'
 import { waiterLoaders } from './loaders/waiter.ts'
@@ -32,7 +32,7 @@ const loaders: Loaders = {
   ...queueLoaders,
   ...lockLoaders,
   ...waiterLoaders,
-  ...progressLoaders,
+  ...runLoaders,
   ...instanceLoaders,
   ...answerLoaders,
   ...recoveryLoaders,

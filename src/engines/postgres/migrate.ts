@@ -117,7 +117,7 @@ async function findSchema(run: Run, schema: string): Promise<Found> {
 function assertFit({ encoding, tables, version }: Found, schema: string): void {
   if (encoding !== 'UTF8') {
     throw unfit(
-      `the database keeps text as ${encoding}, which cannot hold every name`,
+      `the database stores text as ${encoding}, which cannot hold every name`,
       'create a database with encoding UTF8; this one was left as it is',
       { schema, encoding },
     )
@@ -125,7 +125,7 @@ function assertFit({ encoding, tables, version }: Found, schema: string): void {
   if (tables.length > 0 && version === 0) {
     throw unfit(
       `the schema ${schema} holds tables of another program (${tables.slice(0, 5).join(', ')})`,
-      'give a schema of its own to the store; this one was left as it is',
+      'give the store a schema of its own; this one was left as it is',
       { schema, tables: tables.slice(0, 50) },
     )
   }

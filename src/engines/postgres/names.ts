@@ -26,7 +26,7 @@ export function namesOf(change: Change): string[] {
       return change.before === null
         ? [`lock:${row.name}`, waitersName(row.agent as string)]
         : [`lock:${row.name}`]
-    case 'progress':
+    case 'run':
     case 'outcome':
       return [`run:${row.run}`]
     case 'queue':

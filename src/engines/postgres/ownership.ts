@@ -42,7 +42,7 @@ begin
     from own
     join pg_auth_members m on m.member = own.role
     join pg_roles g on g.oid = m.grantor
-    -- Servers before 16 have no such options: every member inherits or may take on the role.
+    -- Servers before 16 have no such options: every member inherits the role or can switch to it.
     where (g.rolsuper or g.rolcreaterole)
       and (to_jsonb(m) ->> 'set_option' is distinct from 'false' or to_jsonb(m) ->> 'inherit_option' is distinct from 'false')
   ),
@@ -99,12 +99,12 @@ begin
     from relation c
     join pg_attribute f on f.attrelid = c.oid
     cross join aclexplode(f.attacl) a
-    -- As a list, which the server looks up in an index; by a join alone it reads the columns of all schemas.
+    -- As a list, so that the server uses an index; with a join alone it reads the columns of all schemas.
     where f.attrelid = any (array(select each.oid from relation each))
       and f.attacl is not null
       and a.privilege_type = 'REFERENCES'
     union all
-    -- What our deletes cascade to has triggers of its owner's. Deferred ones run at our commit, before PostgreSQL 18 as us.
+    -- Our deletes cascade to tables with their owner's triggers. Deferred ones run at our commit; before PostgreSQL 18, as us.
     select distinct 'key', n.nspname || '.' || o.relname, o.relowner
     from relation c
     join pg_trigger t on t.tgrelid = c.oid and t.tgisinternal

@@ -58,7 +58,7 @@ export function bigints(values: readonly (number | null)[]): Buffer {
     at = array.writeInt32BE(value === null ? nullLength : 8, at)
     if (value === null) continue
     // An invalid number would be written as another one; as text, PostgreSQL would have refused it.
-    if (!Number.isSafeInteger(value)) throw new TypeError(`${value} is no whole number`)
+    if (!Number.isSafeInteger(value)) throw new TypeError(`${value} is not a whole number`)
     // In two halves: converting a number to a BigInt is slower than writing it.
     at = array.writeInt32BE(Math.floor(value / 2 ** 32), at)
     at = array.writeUInt32BE(value >>> 0, at)

@@ -19,7 +19,7 @@ import { commitSetting } from './settings.ts'
 import { openOrTake } from './spare-connection.ts'
 import { readBranch, selectBranch, selectHere } from './timeline.ts'
 
-/** What a server said about itself when it was met. */
+/** What a server said about itself when it was found. */
 export interface ServerFacts extends BranchFacts {
   readonly version: string
   readonly fsync: boolean
@@ -203,7 +203,7 @@ function noneWithoutStore(error: unknown): Row[] {
 
 function notServing({ host, port }: ServerHost, why: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `the server at ${host}:${port} does not serve: ${why}`,
+    what: `the server at ${host}:${port} cannot be used: ${why}`,
     next: 'this process keeps looking for the primary',
     facts: { host, port },
   })
@@ -216,10 +216,10 @@ class RefusedBranch extends HoldfastError {
     const { timeline } = branch
     const what =
       timeline === used.timeline
-        ? `it is on another branch with the number ${timeline} than this process has used`
-        : `it is on timeline ${timeline}, and does not have what this process has used on ${used.timeline}`
+        ? `it is on timeline ${timeline}, but not on the branch that this process has used`
+        : `it is on timeline ${timeline}, and lacks what this process has used on timeline ${used.timeline}`
     super('STORE_UNAVAILABLE', {
-      what: `the server at ${host}:${port} does not serve: ${what}`,
+      what: `the server at ${host}:${port} cannot be used: ${what}`,
       next: `stop that server if its branch was abandoned; if it is the one to continue with, this process follows it when no other has answered for ${adoptAfterMs / 1000} s, or at once when it is restarted`,
       facts: { host, port, timeline, used: used.timeline },
     })
@@ -261,7 +261,7 @@ function assertFit(address: Address, version: number, { fsync, version: shown }:
   }
   if (!fsync && !address.allowUnsafeServer) {
     throw new HoldfastError('STORE_UNFIT', {
-      what: `${address.shown} runs with fsync = off: what it acknowledges is lost when its machine fails`,
+      what: `${address.shown} runs with fsync = off: acknowledged changes are lost if its machine fails`,
       next: 'turn fsync on, or add allowUnsafeServer=true to the URL if that is intended',
       facts: { fsync },
     })

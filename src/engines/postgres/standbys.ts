@@ -38,7 +38,7 @@ export function standbysFrom({ list, lastSet }: StandbyLists): Standbys {
   return { synchronousStandbys: list, formerStandbys: list === '' ? lastSet : null }
 }
 
-/** For a server that was just met, before it is asked what the store knows. */
+/** For a server that was just found, before it is asked what the store knows. */
 export function standbysAfter(before: Standbys, synchronousStandbys: string): Standbys {
   if (synchronousStandbys !== '') return { synchronousStandbys, formerStandbys: null }
   return { synchronousStandbys, formerStandbys: before.synchronousStandbys || before.formerStandbys }

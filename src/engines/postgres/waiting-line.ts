@@ -21,11 +21,11 @@ export interface Waiting {
   /** What it names looks like an id and turned out not to be one. */
   alsoSearchesKeys: boolean
   /** A batch was closed without it. */
-  wasLeft: boolean
+  wasDeferred: boolean
   /** How often it was answered in part, because an open transaction held the rest back. */
   reads: number
   /** How many commands may share a batch with it, itself included. */
-  together: number
+  maxInBatch: number
 }
 
 /** What a command is asked with. */
@@ -47,9 +47,9 @@ export function waitingFor(asked: Asked): Waiting {
     bytes: kind === 'write' ? 2 * bytesIn(prepared.input) : 0,
     moreNames: new Set(),
     alsoSearchesKeys: false,
-    wasLeft: false,
+    wasDeferred: false,
     reads: 0,
-    together: maxBatch,
+    maxInBatch: maxBatch,
   }
 }
 
@@ -97,7 +97,7 @@ export class WaitingLine {
 
   /** The same, but in smaller batches from now on. */
   takeApart(waiting: readonly Waiting[]): void {
-    for (const each of waiting) each.together = Math.ceil(waiting.length / maxPieces)
+    for (const each of waiting) each.maxInBatch = Math.ceil(waiting.length / maxPieces)
     this.putBack(waiting)
   }
 
@@ -123,7 +123,7 @@ export class WaitingLine {
         rest.push(waiting)
         continue
       }
-      roomLeft = Math.min(roomLeft, waiting.together - batch.length)
+      roomLeft = Math.min(roomLeft, waiting.maxInBatch - batch.length)
       const fits = roomLeft > 0 && (waiting === first || waiting.bytes <= bytesLeft)
       // Nobody overtakes a command that does not fit.
       if (!fits) roomLeft = 0

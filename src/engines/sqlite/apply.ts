@@ -87,7 +87,7 @@ function removeEvents({ connection, namespace }: Source, { through, count }: Sea
   )
   if (removed === count) return
   throw new HoldfastError('INTERNAL', {
-    what: `${removed} events up to ${through} were there, not ${count}`,
+    what: `found ${removed} events up to ${through}, not ${count}`,
     next: 'nothing was changed; please report this',
   })
 }

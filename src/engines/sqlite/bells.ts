@@ -163,7 +163,7 @@ export class Bells {
     awaited.watcher = null
     if (!this.#isDegraded) {
       this.#isDegraded = true
-      const what = 'files cannot be watched here, so changes of other processes are noticed a little later'
+      const what = 'files cannot be watched here, so changes by other processes are noticed a little later'
       this.#log('warn', 'wake.degraded', { error: String(error), what })
     }
     this.#statLater()

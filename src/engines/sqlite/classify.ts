@@ -104,7 +104,7 @@ export function classify(error: unknown, location: string): unknown {
       })
     case primary.full:
       return new HoldfastError('STORE_UNAVAILABLE', {
-        what: `no room left on the disk of ${location}; nothing was changed`,
+        what: `the disk of ${location} is full; nothing was changed`,
         next: 'free space, then call again',
         facts: { ...facts, inDoubt: false },
         cause,

@@ -76,7 +76,7 @@ function choose(): Driver {
     unfit.push(`${name} has ${version}`)
   }
   throw new HoldfastError('STORE_UNFIT', {
-    what: `no fit SQLite: ${unfit.join(', ')}`,
+    what: `no usable SQLite: ${unfit.join(', ')}`,
     next: 'update Node or @photostructure/sqlite; 3.51.3 or newer (not 3.52) is needed, older ones can corrupt a shared store',
     facts: { unfit },
   })

@@ -147,8 +147,8 @@ function warned(warnings: readonly StoreWarning[]): Pick<StoreStatus, 'warnings'
 function bootWarnings({ host }: Environment): StoreWarning[] {
   if (!isUnknownBoot(host.identity.bootId)) return []
   const what =
-    'this process sees no boot id, so the death of a holder cannot be proven: what it held comes back when its lease ends'
-  return [{ check: 'boot', what, remedy: 'show /proc/sys/kernel/random/boot_id inside the sandbox' }]
+    'this process cannot read the boot id, so it cannot prove that a holder is dead: work is reclaimed only when its lease lapses'
+  return [{ check: 'boot', what, remedy: 'make /proc/sys/kernel/random/boot_id readable inside the sandbox' }]
 }
 
 interface PreparedStore {

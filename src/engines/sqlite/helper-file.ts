@@ -94,7 +94,7 @@ export class HelperFile {
   #open(): OpenedFile {
     this.#assertFolder()
     const descriptor = this.#openExisting() ?? this.#make() ?? this.#openExisting()
-    if (descriptor === null) throw new Error(`${this.path} cannot be had`)
+    if (descriptor === null) throw new Error(`${this.path} can be neither opened nor created`)
     const found = fstatSync(descriptor)
     const fault = faultOf(found, this.#store)
     if (fault === null) return { descriptor, dev: found.dev, ino: found.ino, size: found.size }
@@ -216,5 +216,5 @@ function statsIfSeen(path: string): Stats | undefined {
 
 function warning(path: string, fault: string): StoreWarning {
   const what = `${path} is not used: ${fault}; processes notice each other's changes later without it`
-  return { check: 'files', what, remedy: `look at what it is, and remove it` }
+  return { check: 'files', what, remedy: `find out what it is, then remove it` }
 }

@@ -12,10 +12,10 @@ import type { Loaders } from './loaders/loader.ts'
 import { lockLoaders } from './loaders/lock.ts'
 import { messageLoaders } from './loaders/message.ts'
 import { namespaceLoaders } from './loaders/namespace.ts'
-import { progressLoaders } from './loaders/progress.ts'
 import { queueLoaders } from './loaders/queue.ts'
 import { recipientLoaders } from './loaders/recipient.ts'
 import { recoveryLoaders } from './loaders/recovery.ts'
+import { runLoaders } from './loaders/run.ts'
 import { stateLoaders } from './loaders/state.ts'
 import { waiterLoaders } from './loaders/waiter.ts'
 import { wordLoaders } from './loaders/word.ts'
@@ -29,7 +29,7 @@ const loaders: Loaders = {
   ...queueLoaders,
   ...lockLoaders,
   ...waiterLoaders,
-  ...progressLoaders,
+  ...runLoaders,
   ...instanceLoaders,
   ...answerLoaders,
   ...recoveryLoaders,

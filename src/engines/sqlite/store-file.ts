@@ -200,7 +200,7 @@ export function lostError(location: string, how: string): HoldfastError {
 
 function doubtError(location: string, how: string): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `the store ${location} was ${how} during this change, which only the former file has`,
+    what: `the store ${location} was ${how} during this change, which is only in the former file`,
     next: 'close this handle, open the store again and check before you repeat it',
     facts: { location, lost: how, inDoubt: true },
   })

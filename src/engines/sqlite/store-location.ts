@@ -33,7 +33,7 @@ export function accessWarnings(location: string, mode: number): StoreWarning[] {
   const open = mode & (((folder.mode & 0o001) === 0 ? 0 : 0o006) | groupMay)
   if (open === 0) return []
   const what = `${location} can be ${(open & 0o022) === 0 ? 'read' : 'written'} by other users`
-  const remedy = `close it while no process has it open: chmod 600 on it and on its -wal and -shm; several users share a store in a folder that \`holdfast init --shared\` made`
+  const remedy = `run chmod 600 on it and on its -wal and -shm while no process has it open; to share a store between users, create its folder with \`holdfast init --shared\``
   return [{ check: 'access', what, remedy, isLasting: true }]
 }
 
@@ -41,6 +41,6 @@ export function accessWarnings(location: string, mode: number): StoreWarning[] {
 export function fileSystemWarnings(location: string, { host }: Environment): StoreWarning[] {
   const name = host.userFileSystem(dirname(location))
   if (name === null) return []
-  const what = `${location} is on ${name}; whether its locks and shared memory work for every process that can see the file is not known`
+  const what = `${location} is on ${name}, where locks and shared memory may not work for every process that can see the file`
   return [{ check: 'file system', what, remedy: 'put the store on a local disk of the machine that uses it' }]
 }

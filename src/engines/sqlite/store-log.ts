@@ -20,7 +20,7 @@ export function assertNoStrayLog(location: string): void {
   if (!hasLog(location) || sizeOf(location) > 0n) return
   const log = logOf(location)
   throw new HoldfastError('STORE_UNFIT', {
-    what: `there is no store at ${location}, but the log of one (${log}), which may contain acknowledged changes`,
+    what: `there is no store at ${location}, only the log of one (${log}), which may contain acknowledged changes`,
     next: `put the store file back, or stop its processes and remove ${log} and ${location}-shm`,
     facts: { location, log },
   })

@@ -200,7 +200,7 @@ function patienceMs(waitedMs: number): number {
 
 function busyError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
   return new HoldfastError('BUSY', {
-    what: `another process kept ${location} from being written for ${timeoutMs} ms; nothing was changed`,
+    what: `another process blocked writes to ${location} for ${timeoutMs} ms; nothing was changed`,
     next: 'try again; if it persists, look for a stopped process that was writing (state T in ps)',
     facts: { location, timeoutMs },
     cause,

@@ -4,7 +4,7 @@ import type { BatchOptions } from '../worker/batch-options.ts'
 
 /** How a lock is acquired. */
 export interface AcquireOptions extends ClaimOptions {
-  /** Why; kept in the audit. */
+  /** Why; kept in the audit trail. */
   readonly reason?: string | undefined
   /** On whose behalf. */
   readonly user?: string | undefined
@@ -26,7 +26,7 @@ export interface AcquireOptions extends ClaimOptions {
 export interface ReserveOptions extends Omit<ClaimOptions, 'token'> {
   /** Shared reservations may overlap each other; default exclusive. */
   readonly mode?: 'shared' | 'exclusive' | undefined
-  /** Why; kept in the audit. */
+  /** Why; kept in the audit trail. */
   readonly reason?: string | undefined
   /** On whose behalf. */
   readonly user?: string | undefined

@@ -92,7 +92,7 @@ export interface FailOptions extends TokenOptions {
 
 /** Options of an operator's change to an item. */
 export interface OperatorOptions extends MutationOptions {
-  /** Why; kept in the audit. */
+  /** Why; kept in the audit trail. */
   readonly reason?: string | undefined
   /** Refuse unless the item is at this version. */
   readonly expectedVersion?: number | undefined
@@ -104,7 +104,7 @@ export interface ReclaimOptions extends MutationOptions {
   readonly thresholdMs?: number | undefined
   /** Also take it from processes that are alive and renewing; needs a reason. */
   readonly force?: boolean | undefined
-  /** Why; kept in the audit. */
+  /** Why; kept in the audit trail. */
   readonly reason?: string | undefined
   /** Report what would be done, and do nothing. */
   readonly dryRun?: boolean | undefined

@@ -43,12 +43,12 @@ export interface UpdateTaskOptions extends TaskChanges, TokenOptions {
   readonly expectedVersion?: number | undefined
   /** Do it even if another agent holds it; needs a reason. */
   readonly force?: boolean | undefined
-  /** Why; kept in the audit. */
+  /** Why; kept in the audit trail. */
   readonly reason?: string | undefined
 }
 /** How a task is removed, and why. */
 export interface RemoveTaskOptions extends MutationOptions {
-  /** Why; kept in the audit. */
+  /** Why; kept in the audit trail. */
   readonly reason: string
   /** Do it even if somebody holds it; the holder loses it. */
   readonly force?: boolean | undefined

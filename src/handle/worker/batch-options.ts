@@ -85,7 +85,7 @@ export function keyOfItem<Item>(item: Item, { keyOf }: BatchOptions<Item>): stri
   if (keyOf) return keyOf(item)
   if (typeof item === 'string' || typeof item === 'number') return String(item)
   throw new InvalidError({
-    what: 'the items of a batch are no strings',
-    next: 'name their keys with keyOf',
+    what: 'the items of the batch are not strings',
+    next: 'give their keys with keyOf',
   })
 }

@@ -15,7 +15,7 @@ import { identity, instanceView } from './instance.ts'
 export const register = operation({
   name: 'agents.register',
   summary:
-    'Say which process stands behind an agent: its leases end at once when that process is proven dead.',
+    'Register the process that runs an agent: its leases end at once when that process is proven dead.',
   effect: 'write',
   agentIdentifies: 'request',
   freshIds: () => 1,

@@ -27,7 +27,7 @@ interface Holdings {
 
 export const end = operation({
   name: 'instance.end',
-  summary: 'End a process in good order and release what it holds.',
+  summary: 'End a process cleanly and release what it holds.',
   effect: 'write',
   class: 'client',
   input: () => z.strictObject({ id: fields.text(100).min(1), reason: fields.text(200) }),

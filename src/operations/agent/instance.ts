@@ -24,8 +24,8 @@ export const identity = lazily(() => ({
   bootId: fields.text(200).describe('Boot id of the machine.'),
   pidNamespace: fields.text(200).describe('Pid namespace, as the kernel names it.'),
   hostName: fields.text(300).describe('Name of the machine.'),
-  pid: z.int().min(0).describe('Number of the process.'),
-  startTime: fields.text(100).nullable().describe('Start time, as the kernel counts.'),
+  pid: z.int().min(0).describe('Process id.'),
+  startTime: fields.text(100).nullable().describe('Start time, as the kernel counts it.'),
 }))
 
 export const instanceView = lazily(() =>

@@ -49,7 +49,7 @@ const maxWalked = 10_000
 export const list = operation({
   name: 'events.list',
   summary:
-    'Events after a sequence number, or the newest ones, of everything, of one kind of thing or of one thing.',
+    'List events after a sequence number, or the newest ones: all of them, of one kind of thing, or of one thing.',
   effect: 'read',
   input: () =>
     z.strictObject({
@@ -61,7 +61,7 @@ export const list = operation({
       before: z.int().min(0).optional().describe('Only events before this sequence number.'),
       subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
       id: fields.text(300).optional().describe('Only events of the thing with this id; needs its kind.'),
-      newest: z.boolean().optional().describe('The newest ones, still oldest first.'),
+      newest: z.boolean().optional().describe('The newest ones, but still oldest first.'),
       limit: z
         .int()
         .min(0)

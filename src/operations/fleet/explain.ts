@@ -78,7 +78,7 @@ const input = lazily(() =>
   }),
 )
 
-const historyOf = (subject: 'item' | 'lock' | 'message' | 'progress' | 'queue', id: string) =>
+const historyOf = (subject: 'item' | 'lock' | 'message' | 'run' | 'queue', id: string) =>
   ({ select: 'events', since: 0, limit: maxHistory, of: { subject, id }, newest: true }) as const
 
 export const explain = operation({
@@ -95,7 +95,7 @@ export const explain = operation({
     line:
       kind === 'lock' ? ({ select: 'lockLine', name: id, waiter: null, limit: maxWaiters } as const) : null,
     message: kind === 'message' ? ({ select: 'messagesById', ids: [id] } as const) : null,
-    run: kind === 'run' ? ({ select: 'progressOf', runs: [id] } as const) : null,
+    run: kind === 'run' ? ({ select: 'runsByName', runs: [id] } as const) : null,
     defined: kind === 'queue' ? ({ select: 'queue', name: id } as const) : null,
     running: { select: 'runningInstances', limit: maxRunning } as const,
   }),
@@ -244,7 +244,7 @@ function messageStep(message: Message, of: Asked): Step<FleetExplanation> {
 function runStep(run: Progress, of: Asked): Step<FleetExplanation> {
   const needs = {
     locks: { select: 'lock', name: run.lock } as const,
-    history: historyOf('progress', run.run),
+    history: historyOf('run', run.run),
   }
   return ask(needs, ({ locks, history }) => {
     const lock = locks.find(({ token, delayedSince }) => token === run.token && delayedSince === null)

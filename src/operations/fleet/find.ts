@@ -41,7 +41,7 @@ export const find = operation({
       messagePattern.test(ref) && ref.length >= prefixMin
         ? ({ select: 'messageByRef', ref: ref.replace(/\.\d+$/, '') } as const)
         : null,
-    runs: { select: 'progressOf', runs: [ref] } as const,
+    runs: { select: 'runsByName', runs: [ref] } as const,
     running: { select: 'runningInstances', limit: maxRunning } as const,
     queue: { select: 'queue', name: ref } as const,
     keyed:

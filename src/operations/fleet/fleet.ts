@@ -62,7 +62,7 @@ export const fleetNeeds = {
   ...heldNeeds,
   ...crashNeeds,
   queues: watchedNeed,
-  runs: { select: 'progressPage', status: 'running', after: null, limit: maxShown } as const,
+  runs: { select: 'runPage', status: 'running', after: null, limit: maxShown } as const,
   pending: { select: 'openMessageCount', sender: null } as const,
   letters: { select: 'messages', phase: 'dead', sender: null, after: null, limit: maxLetters } as const,
   unsent: { select: 'overdueDeliveries', overdueMs: unsentMs, limit: maxUnsent } as const,

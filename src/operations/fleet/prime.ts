@@ -43,7 +43,7 @@ export type PrimePage = OutputOf<typeof primeView>
 export const prime = operation({
   name: 'fleet.prime',
   summary:
-    'Print print one page of context for an agent that starts: who it is, what it holds, unread messages, what is next.',
+    'Print one page of context for an agent that is starting up: who it is, what it holds, unread messages, what is next.',
   effect: 'read',
   answersAgent: true,
   facts: ['judged'],

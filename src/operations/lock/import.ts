@@ -74,7 +74,7 @@ export const importLocks = operation({
   output,
   needs: ({ locks, runs }) => ({
     floor: { select: 'tokenFloor' } as const,
-    known: { select: 'progressOf', runs: runs.map(({ run }) => run) } as const,
+    known: { select: 'runsByName', runs: runs.map(({ run }) => run) } as const,
     ...Object.fromEntries(locks.map(({ name }) => [`lock ${name}`, { select: 'lock', name } as const])),
     ...Object.fromEntries(
       locks.map(({ name }) => [`past ${name}`, pastOf('lock', lockRef({ name, slot: 0 }))]),
@@ -84,7 +84,7 @@ export const importLocks = operation({
     const arrived = arriveLocks(rows, input.locks, { ...context, floor: rows.floor })
     const running = new Set(rows.known.map(({ run }) => run))
     const unseen = unique(input.runs, ({ run }) => run).filter(({ run }) => !running.has(run))
-    const past = Object.fromEntries(unseen.map(({ run }) => [run, pastOf('progress', run)]))
+    const past = Object.fromEntries(unseen.map(({ run }) => [run, pastOf('run', run)]))
     return ask(past, (events) => {
       const fresh = unseen.filter(({ run }) => (events[run] ?? []).length === 0)
       const imported = fresh.map(({ run }) => run)
@@ -100,11 +100,11 @@ export const importLocks = operation({
           ...fresh.map((run): Change => {
             const after = arriveRun({ ...run, token: tokenOf(run) }, context)
             const event = {
-              kind: 'progress.imported',
+              kind: 'run.imported',
               agent: context.agent,
               detail: { from: input.from },
             } as const
-            return { table: 'progress', before: null, after, event }
+            return { table: 'run', before: null, after, event }
           }),
         ],
         result,
@@ -113,7 +113,7 @@ export const importLocks = operation({
   },
 })
 
-function pastOf(subject: 'lock' | 'progress', id: string) {
+function pastOf(subject: 'lock' | 'run', id: string) {
   return { select: 'events', since: 0, limit: maxPast, of: { subject, id }, newest: true } as const
 }
 

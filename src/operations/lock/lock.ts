@@ -232,7 +232,7 @@ function pausing<Result>(
 
 export const renewLock = operation({
   name: 'locks.renewLock',
-  summary: 'Renew a lock for its full length. LEASE_LOST once it is not yours.',
+  summary: 'Renew a lock for its full length. LEASE_LOST once you no longer hold it.',
   effect: 'write',
   tokenIdentifies: 'grant',
   input: () => z.strictObject({ name: lockName(), token: fields.token, leaseMs: fields.leaseMs }),

@@ -135,7 +135,7 @@ export const list = operation({
 function pageOf(after: string): string {
   if (/#\d{1,9}$/.test(after)) return after
   throw new InvalidError({
-    what: `"${after.slice(0, 60)}" is not a page of this list`,
+    what: `"${after.slice(0, 60)}" does not mark a page of this list`,
     next: 'pass `next` of the previous page, unchanged',
   })
 }

@@ -6,7 +6,7 @@ import type { Change } from '../../port/decision.ts'
 
 /** Rows needed when locks end; none for locks that were held for no run. */
 export const runNeeds = (locks: readonly Pick<Lock, 'run'>[]) => ({
-  runs: { select: 'progressOf', runs: locks.flatMap(({ run }) => run ?? []) } as const,
+  runs: { select: 'runsByName', runs: locks.flatMap(({ run }) => run ?? []) } as const,
 })
 
 /** Pauses what ran under the grants that ended. A run that has continued under another grant is left alone. */
@@ -24,9 +24,9 @@ export function pausedRuns(
 
 export function pausedRun(before: Progress, reason: string, context: Context): Change {
   return {
-    table: 'progress',
+    table: 'run',
     before,
     after: pauseProgress(before, reason, context),
-    event: { kind: 'progress.paused', agent: context.agent, detail: { reason } },
+    event: { kind: 'run.paused', agent: context.agent, detail: { reason } },
   }
 }

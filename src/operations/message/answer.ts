@@ -170,7 +170,7 @@ export const nack = operation({
 export const progressAck = operation({
   name: 'messages.progressAck',
   summary:
-    'Say that the message is being worked on: it is not sent again, nor escalated, before the time asked for.',
+    'Say that you are working on a message: it is neither sent again nor escalated before the time you ask for.',
   effect: 'write',
   agentIdentifies: 'request',
   introduces: 'everybody',

@@ -38,7 +38,7 @@ export type LetterPage = OutputOf<typeof letterPage>
 export const inbox = operation({
   name: 'messages.inbox',
   summary:
-    "What waits for the caller's answer, most urgent first; or everything it was ever sent, newest first.",
+    "List what waits for the caller's answer, most urgent first; or everything it was ever sent, newest first.",
   effect: 'read',
   answersAgent: true,
   input: () =>

@@ -132,7 +132,7 @@ function arriveAll(entries: readonly Entry[], ground: Ground, at: Clocks) {
     // Without what it waits for, it would run too early.
     const missing = mentioned(entry).filter((id) => id !== entry.id && out.has(id))
     if (missing.length > 0) {
-      refuse(entry.id, 'what it waits for cannot be taken over', missing)
+      refuse(entry.id, 'what it waits for cannot be imported', missing)
       continue
     }
     const item = arriveOne(entry, { ...ground, there, open }, at)

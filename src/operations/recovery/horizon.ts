@@ -31,7 +31,7 @@ const maxAges = 10
 export const settle = operation({
   name: 'retention.settle',
   summary:
-    'For each age, the date it is counted back from; null while none is believed, and for 0, which is for ever.',
+    'For each age, the date it is counted back from; null while no date can be trusted, and for 0, which means for ever.',
   effect: 'admin',
   class: 'internal',
   input: () => z.strictObject({ agesMs: z.array(z.int().min(0)).max(maxAges) }),

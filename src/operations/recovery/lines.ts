@@ -10,7 +10,7 @@ import { pausedRun, pausedRuns } from '../lock/run.ts'
 export const lineNeeds = (instances: readonly string[], limit: number) => ({
   waiters: { select: 'lapsedWaiters', limit } as const,
   orphanWaiters: instances.length > 0 ? ({ select: 'waitersOfInstances', instances, limit } as const) : null,
-  orphanRuns: { select: 'orphanedProgress', limit } as const,
+  orphanRuns: { select: 'orphanedRuns', limit } as const,
 })
 
 export interface HealedLines {

@@ -9,7 +9,7 @@ import { report } from './report.ts'
 export const reclaimStale = operation({
   name: 'queue.reclaimStale',
   summary:
-    "An operator's tool: take held items that gave no sign of life for a time, and lapsed locks. Up to 1,000 a call.",
+    'For operators: reclaim held items that have shown no sign of life for a while, and lapsed locks. Up to 1,000 per call.',
   effect: 'admin',
   freshIds: () => 1,
   input: () =>

@@ -44,13 +44,12 @@ export const run = operation({
       ({ select: 'closedBefore', queue: null, before: beforeOf(items), limit: maxPerPiece } as const),
     // One run per batch, because its items go with it.
     whole:
-      items &&
-      ({ select: 'progressEndedBefore', before: beforeOf(items), isTrimmed: false, limit: 1 } as const),
-    halfTrimmed: items && ({ select: 'progressHalfTrimmed', newest: trimmedLast } as const),
+      items && ({ select: 'runsEndedBefore', before: beforeOf(items), isTrimmed: false, limit: 1 } as const),
+    halfTrimmed: items && ({ select: 'runsHalfTrimmed', newest: trimmedLast } as const),
     trimmed:
       runs &&
       ({
-        select: 'progressEndedBefore',
+        select: 'runsEndedBefore',
         before: beforeOf(runs),
         isTrimmed: true,
         limit: maxPerPiece,
@@ -77,7 +76,7 @@ export const run = operation({
         }),
       ),
       ...answers.map((before): Change => ({ table: 'answer', before, after: null })),
-      ...runs.map((run) => progressChange(run, null, 'progress.removed', context)),
+      ...runs.map((run) => progressChange(run, null, 'run.removed', context)),
     ]
     const more = [items, answers, runs, recoveries].some(({ length }) => length === maxPerPiece)
     const counts = {

@@ -18,7 +18,7 @@ const maxHealers = 10
 export const look = operation({
   name: 'recovery.look',
   summary:
-    'Whether there is anything to heal here, which processes of this machine heal, and whether this one still counts.',
+    'Say whether anything here needs recovery, which processes of this machine run it, and whether this one still counts.',
   effect: 'read',
   class: 'internal',
   input: () => z.strictObject({ machine: machine(), instance: fields.text(100).min(1) }),
@@ -26,7 +26,7 @@ export const look = operation({
     z.object({
       isDue: z.boolean(),
       healers: z.array(instanceView()).describe('Oldest first.'),
-      hasEnded: z.boolean().describe('Others took the process that asks for dead.'),
+      hasEnded: z.boolean().describe('Other processes took the caller for dead.'),
     }),
   needs: (input) => ({
     isDue: { select: 'isHealingDue' } as const,

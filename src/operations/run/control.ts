@@ -29,7 +29,7 @@ export const total = lazily(() => count().optional().describe('How many items th
 export const cursor = lazily(() => fields.json().optional().describe('Where to continue; any JSON.'))
 const why = fields.reason
 
-export const runOf = ({ run }: { run: string }) => ({ known: { select: 'progressOf', runs: [run] } as const })
+export const runOf = ({ run }: { run: string }) => ({ known: { select: 'runsByName', runs: [run] } as const })
 
 export function requireRun(known: readonly Progress[], run: string): Progress {
   const [progress] = known
@@ -84,7 +84,7 @@ export function progressChange(
   detail?: EventDraft['detail'],
 ): Change {
   return {
-    table: 'progress',
+    table: 'run',
     before,
     after,
     event: { kind, agent: context.agent, ...(detail ? { detail } : {}) },
@@ -121,7 +121,7 @@ export const start = operation({
     }
     const after = startProgress(known[0] ?? null, request, context)
     return {
-      changes: [progressChange(null, after, 'progress.started', context)],
+      changes: [progressChange(null, after, 'run.started', context)],
       result: viewProgress(after, context.now),
     }
   },
@@ -141,7 +141,7 @@ export const resume = operation({
       const grant = { lock: input.lock, token }
       if (isOrphanedBy(before, grant)) assertLost(before, others, context.now)
       const after = resumeProgress(before, { ...grant, total: input.total }, context)
-      const kind = after.status === 'completed' ? 'progress.completed' : 'progress.resumed'
+      const kind = after.status === 'completed' ? 'run.completed' : 'run.resumed'
       return {
         changes: [progressChange(before, after, kind, context)],
         result: viewProgress(after, context.now),
@@ -193,7 +193,7 @@ export const fail = operation({
     z.strictObject({
       run: runName(),
       token: fields.token,
-      reason: why.unwrap().describe('Why; kept in the audit.'),
+      reason: why.unwrap().describe('Why; kept in the audit trail.'),
     }),
   output: progressView,
   needs: runOf,
@@ -203,7 +203,7 @@ export const fail = operation({
       assertGrant(before, locks, token, context)
       const after = failProgress(before, reason, context)
       return {
-        changes: [progressChange(before, after, 'progress.failed', context, { reason })],
+        changes: [progressChange(before, after, 'run.failed', context, { reason })],
         result: viewProgress(after, context.now),
       }
     })
@@ -225,7 +225,7 @@ export const reopen = operation({
     const before = requireRun(known, run)
     const after = reopenProgress(before, items ?? null, context)
     return {
-      changes: [progressChange(before, after, 'progress.reopened', context)],
+      changes: [progressChange(before, after, 'run.reopened', context)],
       result: viewProgress(after, context.now),
     }
   },
@@ -263,7 +263,7 @@ function removedRun(
   isWhole: boolean,
   context: Context,
 ): Change[] {
-  const removed = progressChange(run, null, 'progress.removed', context)
+  const removed = progressChange(run, null, 'run.removed', context)
   return [...removedOutcomes(outcomes, context), ...(isWhole ? [removed] : [])]
 }
 
@@ -273,7 +273,7 @@ function removedRun(
  */
 export function trimmedRun(run: Progress, outcomes: readonly Outcome[], context: Context): Change[] {
   const isTrimmed = run.outcomesRemovedAt !== null
-  const trimmed = progressChange(run, trimProgress(run, context), 'progress.trimmed', context)
+  const trimmed = progressChange(run, trimProgress(run, context), 'run.trimmed', context)
   return [...(isTrimmed ? [] : [trimmed]), ...removedOutcomes(outcomes, context)]
 }
 

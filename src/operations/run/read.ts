@@ -34,7 +34,7 @@ export const list = operation({
   output: () => z.object({ runs: z.array(progressView()), next: z.string().nullable() }),
   needs: ({ status, limit, after }) => ({
     page: {
-      select: 'progressPage',
+      select: 'runPage',
       status: status ?? null,
       limit: limit ?? 100,
       after: after ?? null,

@@ -93,7 +93,7 @@ export const record = operation({
       const isLast = before.status === 'running' && after.status === 'completed'
       return {
         changes: [
-          progressChange(before, after, isLast ? 'progress.completed' : 'progress.recorded', context),
+          progressChange(before, after, isLast ? 'run.completed' : 'run.recorded', context),
           ...news.map((row): Change => outcomeChange(earlier.get(row.id) ?? null, row, context)),
         ],
         result: { progress: viewProgress(after, context.now), isLast },

@@ -12,7 +12,7 @@ import { taskQueue } from '../../domain/task.ts'
 import { HoldfastError, isHoldfastError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Caller } from '../../port/command.ts'
-import type { ItemFilter, SearchPlace } from '../../port/item.ts'
+import type { ItemFilter, SearchPosition } from '../../port/item.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { ask, operation, type Step } from '../operation.ts'
@@ -70,7 +70,7 @@ function beside(filter: ItemFilter | null, caller: Caller) {
 }
 
 /** A single list needs no window: everything in it matches. */
-function page(filter: ItemFilter, { by, from }: SearchPlace, most: number | null) {
+function page(filter: ItemFilter, { by, from }: SearchPosition, most: number | null) {
   const window = listsOf(filter).length > 1 ? most : null
   return { select: 'tasksMatching', filter, by, from, window, limit: 1 } as const
 }
@@ -100,15 +100,15 @@ export function assertSearched(
   if (matching === null || (matching.next === null && searched.from === null)) return
   throw new HoldfastError('BUSY', {
     what: `none of the next ${claimWindow} candidate tasks fits`,
-    next: 'claim through the handle, which looks at the rest too',
+    next: 'claim through the handle, which searches the rest too',
     facts: { searched: { by: searched.by, from: matching.next } },
   })
 }
 
 /** Where an unfinished search continues; null for any other error. */
-export function searchedTo(error: unknown): SearchPlace | null {
+export function searchedTo(error: unknown): SearchPosition | null {
   return isHoldfastError(error) && error.code === 'BUSY'
-    ? ((error.facts.searched ?? null) as SearchPlace | null)
+    ? ((error.facts.searched ?? null) as SearchPosition | null)
     : null
 }
 
@@ -116,7 +116,7 @@ export interface Sought {
   /** Whether a matching task can be claimed now. */
   readonly found: boolean
   /** Its position, or where to continue. */
-  readonly place: SearchPlace
+  readonly position: SearchPosition
   /** A delayed task is due, and a claim may make it ready. */
   readonly isDue: boolean
 }
@@ -132,14 +132,14 @@ const searchPlace = lazily(() =>
 
 export const seek = operation({
   name: 'tasks.seek',
-  summary: 'Look on for the next task that fits, without claiming it.',
+  summary: 'Continue the search for the next task that fits, without claiming it.',
   effect: 'read',
   class: 'client',
   input: () =>
     z.strictObject({
       ...wantedTask(),
-      at: searchPlace().nullable().describe('How far it has been looked; null: from the head.'),
-      isWhole: z.boolean().describe('Look at all of the list at once.'),
+      at: searchPlace().nullable().describe('Where the search continues; null: at the head.'),
+      isWhole: z.boolean().describe('Search the whole list at once.'),
     }),
   output: () => z.custom<Sought>(),
   needs({ at, isWhole, ...wanted }, caller) {
@@ -171,9 +171,9 @@ export const seek = operation({
   },
 })
 
-function placed(found: Candidates, by: number): Pick<Sought, 'found' | 'place'> {
+function placed(found: Candidates, by: number): Pick<Sought, 'found' | 'position'> {
   const first = firstCandidate(found)
-  if (first === null) return { found: false, place: { by, from: found.matching?.next ?? null } }
+  if (first === null) return { found: false, position: { by, from: found.matching?.next ?? null } }
   const { priority, addedAt, id } = first
-  return { found: true, place: { by, from: { priority, addedAt, id } } }
+  return { found: true, position: { by, from: { priority, addedAt, id } } }
 }

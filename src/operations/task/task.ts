@@ -172,7 +172,7 @@ export const updateTask = operation({
     const { ref, token, expectedVersion, status: to, dependsOn, force, reason, ...edit } = input
     if (force && !reason) {
       throw new InvalidError({
-        what: 'updateTask with force changes a task another holds',
+        what: 'updateTask with force changes a task that another agent holds',
         next: 'say why: give a reason',
       })
     }

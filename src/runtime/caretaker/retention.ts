@@ -79,7 +79,7 @@ function openExport(path: string): number {
 
 function unusable(path: string, why: string, cause?: unknown): HoldfastError {
   return new HoldfastError('STORE_UNAVAILABLE', {
-    what: `events are not exported to ${path}: ${why}; none is removed meanwhile`,
+    what: `events are not exported to ${path}: ${why}; none are removed meanwhile`,
     next: 'name a plain file of your own as eventsExport',
     facts: { path },
     cause,

@@ -82,7 +82,7 @@ export class Keeper {
       this.#board.extendTo(known.slot, deadline)
       return known
     }
-    if (known) this.lose(known, 'it was granted anew to this process')
+    if (known) this.lose(known, 'it was granted to this process again')
     const slot = this.#board.write(granted, deadline)
     const lease = new HeldLease(
       granted,

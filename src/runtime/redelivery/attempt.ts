@@ -95,7 +95,7 @@ async function tryOnce(
 function understood(answer: Delivered | undefined): Delivered {
   if (answer?.outcome === 'delivered') return answer
   if (answer?.outcome === 'failed' && typeof answer.error === 'string') return answer
-  const error = 'its adapter answered neither that it was delivered nor how it failed'
+  const error = 'its adapter reported neither success nor failure'
   return { outcome: 'failed', error, transient: false }
 }
 

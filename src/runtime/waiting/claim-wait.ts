@@ -33,7 +33,7 @@ export interface ClaimWait<Answer> {
 }
 
 /** The reason given when a late grant is given back. */
-export const waitIsOver = 'it was granted when the wait for it was over'
+export const waitIsOver = 'it was granted after the wait for it had ended'
 
 const lookEveryMs = 1000
 /** What is due by our clock may not be due by the store's: without this minimum, the difference would make us spin. */

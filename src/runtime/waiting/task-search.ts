@@ -5,7 +5,7 @@
  */
 
 import { type Sought, searchedTo } from '../../operations/task/seek.ts'
-import type { SearchPlace } from '../../port/item.ts'
+import type { SearchPosition } from '../../port/item.ts'
 
 /** The part of a claim's input that says which task is wanted. */
 export function wantedOf(input: unknown): object {
@@ -16,7 +16,7 @@ export function wantedOf(input: unknown): object {
 export interface TaskSearch {
   onRing(listener: () => void): () => void
   /** One read; null: from the head of the shortest list. `isWhole`: to its end. */
-  seek(at: SearchPlace | null, isWhole: boolean): Promise<Sought>
+  seek(at: SearchPosition | null, isWhole: boolean): Promise<Sought>
 }
 
 /** If bells keep ringing, no walk is ever undisturbed: the third reads the whole list in one snapshot. */
@@ -25,12 +25,12 @@ const maxDisturbed = 2
 /** Claims what is found. If another process took the task meanwhile, the search continues instead of starting over. */
 export async function claimFound<Answer>(
   search: TaskSearch,
-  claim: (searched: SearchPlace) => Promise<Answer>,
+  claim: (searched: SearchPosition) => Promise<Answer>,
 ): Promise<Answer> {
   for (let walk = 0; ; walk++) {
-    const answer = await walkOnce(search, walk, async (place) => {
+    const answer = await walkOnce(search, walk, async (position) => {
       try {
-        return { claimed: await claim(place) }
+        return { claimed: await claim(position) }
       } catch (error) {
         const from = searchedTo(error)
         if (from === null) throw error
@@ -58,13 +58,13 @@ export async function isTaskThere(search: TaskSearch): Promise<boolean> {
   }
 }
 
-type Tried<Answer> = { readonly claimed: Answer } | { readonly from: SearchPlace }
+type Tried<Answer> = { readonly claimed: Answer } | { readonly from: SearchPosition }
 
 /** Walks from the head to the end; null if a bell rang on the way and nothing was found. */
 async function walkOnce<Answer>(
   { seek, onRing }: TaskSearch,
   walk: number,
-  attempt: (place: SearchPlace) => Promise<Tried<Answer>>,
+  attempt: (position: SearchPosition) => Promise<Tried<Answer>>,
 ): Promise<{ readonly claimed: Answer } | null> {
   const isWhole = walk >= maxDisturbed
   let isDisturbed = false
@@ -74,15 +74,15 @@ async function walkOnce<Answer>(
   try {
     let sought = await seek(null, isWhole)
     for (let looks = 1; ; looks++) {
-      const { found, place } = sought
+      const { found, position } = sought
       // A single read is one snapshot, so it counts even if a bell rang.
-      if (place.from === null && isDisturbed && looks > 1) return null
-      if (found || place.from === null) {
-        const tried = await attempt(place)
+      if (position.from === null && isDisturbed && looks > 1) return null
+      if (found || position.from === null) {
+        const tried = await attempt(position)
         if ('claimed' in tried) return tried
-        sought = { ...sought, found: false, place: tried.from }
+        sought = { ...sought, found: false, position: tried.from }
       } else {
-        sought = await seek(place, isWhole)
+        sought = await seek(position, isWhole)
       }
     }
   } finally {

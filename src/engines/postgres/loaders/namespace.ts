@@ -56,15 +56,15 @@ function walk(
   sources: readonly DueSource[],
   { after, columns, limit }: { after: string; columns: string; limit: string },
 ): string {
-  return `with recursive found (name, place) as (
+  return `with recursive found (name, number) as (
   select ${nextIn(sources, after)}, 1
   union all
-  select ${nextIn(sources, 'f.name')}, f.place + 1 from found f where f.name is not null and f.place < ${limit}
+  select ${nextIn(sources, 'f.name')}, f.number + 1 from found f where f.name is not null and f.number < ${limit}
 )
 select found.name, found.name <> $1, ${columns}
 from found
 where found.name is not null
-order by found.place`
+order by found.number`
 }
 
 export const namespaceLoaders = {

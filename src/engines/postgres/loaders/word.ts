@@ -12,15 +12,15 @@ import type { Loaders } from './loader.ts'
 
 type Wanted = Selectors['tasksMatching'][0]
 
-const scope = 'w.priority, w.added_at, w.item'
+const claimOrder = 'w.priority, w.added_at, w.item'
 
-function placeIn(parameters: Parameters, { priority, addedAt, id }: LinePosition): string {
+function positionIn(parameters: Parameters, { priority, addedAt, id }: LinePosition): string {
   return `(${parameters.add(priority)}::bigint, ${parameters.add(addedAt)}::bigint, ${parameters.add(id)}::text)`
 }
 
 /** One value of a list, from a position on. */
 function under(field: string, value: string, from: LinePosition | null, parameters: Parameters): string {
-  const beyond = from === null ? '' : `and (${scope}) >= ${placeIn(parameters, from)}`
+  const beyond = from === null ? '' : `and (${claimOrder}) >= ${positionIn(parameters, from)}`
   return `w.namespace = $1 and w.field = ${parameters.add(field)} and w.value = ${parameters.add(value)} ${beyond}`
 }
 
@@ -38,14 +38,14 @@ function firstOf(
   const most = maxPriority === undefined ? '' : `and w.priority <= ${parameters.add(maxPriority)}`
   const each = values.map(
     (value) => `(
-  select ${scope}
+  select ${claimOrder}
   from holdfast.ready_word w
   where ${under(field, value, from, parameters)} ${most}
-  order by ${scope}
+  order by ${claimOrder}
   limit ${rows}
 )`,
   )
-  return `select ${scope} from (${each.join(' union all ')}) w order by ${scope}`
+  return `select ${claimOrder} from (${each.join(' union all ')}) w order by ${claimOrder}`
 }
 
 /**
@@ -97,7 +97,7 @@ from (
 ) w
 ${itemText(at, filter, start, parameters)}
 ${alsoInAll(lists, list, parameters)}
-order by ${scope}
+order by ${claimOrder}
 limit ${parameters.add(limit)}`
   const hold = at.locks ? 'skip' : undefined
   return { text, values: parameters.values, youngerAt: youngerAt(tables.item), hold }
@@ -125,7 +125,7 @@ function lineText(
   start: Start,
   parameters: Parameters,
 ): string {
-  const beyond = from === null ? '' : `and (t.priority, t.added_at, t.id) >= ${placeIn(parameters, from)}`
+  const beyond = from === null ? '' : `and (t.priority, t.added_at, t.id) >= ${positionIn(parameters, from)}`
   return `select ${columnsOf(tables.item)}
 from holdfast.item t
 where t.namespace = $1 and t.queue = '${taskQueue}' and t.phase = 'ready' ${beyond} ${start.avoidsDamaged ? readableItem : ''}
@@ -171,16 +171,16 @@ from (
   limit $3
 ) away
 cross join lateral (
-  select ${scope}
+  select ${claimOrder}
   from holdfast.ready_word w
   where w.namespace = $1 and w.field = 'host' and w.value = away.value and exists (
     select 1 from holdfast.item t where t.namespace = $1 and t.id = w.item ${readableItem}
   )
-  order by ${scope}
+  order by ${claimOrder}
   limit $3
 ) w
 join holdfast.item t on t.namespace = $1 and t.id = w.item
-order by ${scope}
+order by ${claimOrder}
 limit $3`
 
 export const wordLoaders = {

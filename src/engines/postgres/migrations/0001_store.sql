@@ -1,8 +1,9 @@
 -- The whole store: leases, items, locks, runs, messages, documents, instances, events.
--- `holdfast.` stands for the store's own schema; what is in quotes is left as it is. `namespace` is first in every key and, but for one of `instance`, in every index.
--- Lease columns are equal on every leased row: agent, instance, token, granted_at, renewed_at, expires_at, lease_ms.
--- Times of leases are on the lease clock, all others on the wall clock; both in milliseconds.
--- Names and ids are collated "C": their order is that of their bytes, here and in the other engine.
+-- `holdfast.` is replaced by the store's own schema, except inside quotes.
+-- `namespace` comes first in every key and in every index except one of `instance`.
+-- Every leased row has the same lease columns: agent, instance, token, granted_at, renewed_at, expires_at, lease_ms.
+-- Lease times are on the lease clock, all others on the wall clock; both in milliseconds.
+-- Names and ids are collated "C", so both engines order them by their bytes.
 -- JSON is kept as text: jsonb refuses \u0000, and rows are read and written whole.
 
 create table holdfast.meta (
@@ -10,18 +11,18 @@ create table holdfast.meta (
   value text not null
 );
 
--- One row a connection that writes: which batch it wrote last, so that a commit in doubt can be looked up.
+-- One row per connection that writes, with its last batch, so that a commit in doubt can be looked up.
 create table holdfast.lane (
   id text collate "C" primary key,
   batch bigint not null,
   at bigint not null,
-  -- Whose it is; null until a process that is known as an instance has written.
+  -- The instance it belongs to; null until a registered instance has written.
   namespace text collate "C",
   instance text collate "C"
 ) with (fillfactor = 50);
 
--- Branches of the server's history this store was used on. The number of a timeline does not identify one: standbys
--- that are promoted apart from each other get the same, and so do servers that share nothing.
+-- Branches of the server's history that this store was used on. A timeline number does not identify a branch: standbys
+-- promoted independently get the same number, and so do unrelated servers.
 create table holdfast.timeline (
   mark text collate "C" primary key,
   system text collate "C" not null,
@@ -31,8 +32,8 @@ create table holdfast.timeline (
   unique (system, timeline)
 );
 
--- Highest token a deleted row has had, so that tokens of a name only grow. In buckets, of which the highest counts:
--- those who delete at the same time need not wait for each other.
+-- The highest token that a deleted row has had, so that the tokens of a name only grow. Spread over buckets, of which
+-- the highest counts, so that concurrent deletes need not wait for each other.
 create table holdfast.token_floor (
   namespace text collate "C" not null,
   bucket int not null,
@@ -55,10 +56,10 @@ create table holdfast.queue (
   slots bigint check (slots > 0),
   max_attempts bigint not null check (max_attempts > 0),
   max_crashes bigint not null check (max_crashes >= 0),
-  -- Length of leases that a process renews, and of those nobody renews; null: as the process or Holdfast has it.
+  -- Length of leases that a process renews, and of those that nobody renews; null: the default of the process or of Holdfast.
   lease_ms bigint check (lease_ms >= 0),
   manual_lease_ms bigint check (manual_lease_ms >= 0),
-  -- How the waits before other tries grow, as JSON; null: as Holdfast has it.
+  -- How the waits between retries grow, as JSON; null: Holdfast's default.
   backoff text,
   paused_at bigint,
   paused_by text,
@@ -68,10 +69,10 @@ create table holdfast.queue (
   primary key (namespace, name)
 );
 
--- No foreign key to the queue, other than in SQLite: each new item would lock the row of its queue together with all
--- others that are added at that moment, which costs more than the insert. Queues are never removed.
--- No checks here, unlike in SQLite: a server reads them anew for every statement, at a third of what it takes to claim
--- and finish an item. The engine makes them before it writes.
+-- No foreign key to the queue, unlike in SQLite: each new item would share-lock the row of its queue with all others
+-- that are being added, which costs more than the insert. Queues are never removed.
+-- No checks here, unlike in SQLite: a server re-reads them for every statement, which adds a third to the cost of claiming
+-- and finishing an item. The engine checks before it writes.
 create table holdfast.item (
   namespace text collate "C" not null,
   id text collate "C" not null,
@@ -115,7 +116,7 @@ create table holdfast.item (
   renewed_at bigint,
   expires_at bigint,
   lease_ms bigint,
-  -- The machine that a manual claim came from.
+  -- The machine that made a manual claim.
   holder_host text collate "C",
   error text,
   progress text,
@@ -124,30 +125,30 @@ create table holdfast.item (
   payload text not null,
   primary key (namespace, id)
 )
--- Room on each page for the next version of its rows; vacuumed early, since a claim passes over what claims left behind.
+-- Leaves room on each page for the next version of its rows. Vacuumed early, because a claim scans past dead rows.
 with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 
 create unique index item_open_key on holdfast.item (namespace, queue, key) where key is not null and phase <> 'closed';
 create unique index item_open_dedupe on holdfast.item (namespace, queue, dedupe_key) where dedupe_key is not null and phase <> 'closed';
--- The newest first is one step away, however often a key has come back.
+-- Finds the newest item of a key in one step, however often the key was reused.
 create index item_key on holdfast.item (namespace, queue, key, added_at, id) where key is not null;
 create index item_dedupe on holdfast.item (namespace, queue, dedupe_key, added_at, id) where dedupe_key is not null;
 create index item_parent on holdfast.item (namespace, parent) where parent is not null;
--- An item is in exactly one of these five, so a claim meets only what can be claimed now.
+-- An item is in exactly one of these five indexes, so a claim sees only what can be claimed now.
 create index item_ready on holdfast.item (namespace, queue, priority, added_at, id, state) where phase = 'ready';
 create index item_suspect on holdfast.item (namespace, queue, priority, added_at, id, state) where phase = 'suspect';
 create index item_waiting on holdfast.item (namespace, queue, priority, added_at, id, state) where phase = 'waiting';
 create index item_held on holdfast.item (namespace, coalesce(expires_at, 0), instance, queue, state) where phase = 'held';
 create index item_held_suspect on holdfast.item (namespace, instance) where phase = 'held' and suspected_at is not null;
 create index item_closed on holdfast.item (namespace, queue, closed_at, id, state) where phase = 'closed';
--- Failures are few among what is closed, and are what people look for.
+-- Few closed items have failed, and those are the ones people look for.
 create index item_failed on holdfast.item (namespace, queue, state, closed_at, id) where outcome = 'failed';
 create index item_offered on holdfast.item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on holdfast.item (namespace, run_at) where run_at is not null;
 create index item_due_in_queue on holdfast.item (namespace, queue, run_at) where run_at is not null;
 create index item_quarantined on holdfast.item (namespace, queue, quarantined_at) where quarantined_at is not null;
 
--- Who waits for whom: an index of `waiting_for`, kept by the engine.
+-- Which item waits for which: an index of `waiting_for`, maintained by the engine.
 create table holdfast.blocker (
   namespace text collate "C" not null,
   blocker text collate "C" not null,
@@ -156,8 +157,8 @@ create table holdfast.blocker (
 );
 create index blocker_item on holdfast.blocker (namespace, item);
 
--- The labels, owner and host of ready tasks, in the order of the line: an index of `data`, kept by the engine. Values are
--- JSON, and null stands for none.
+-- The labels, owner and host of ready tasks, in claim order: an index of `data`, maintained by the engine. Values are
+-- JSON; null means none.
 create table holdfast.ready_word (
   namespace text collate "C" not null,
   field text collate "C" not null check (field in ('label', 'owner', 'host')),
@@ -168,7 +169,7 @@ create table holdfast.ready_word (
   primary key (namespace, field, value, priority, added_at, item)
 );
 
--- Items that succeeded or were removed, and for which more waited than one transaction frees.
+-- Items that succeeded or were removed while more items waited for them than one transaction frees.
 create table holdfast.cascade (
   namespace text collate "C" not null,
   blocker text collate "C" not null,
@@ -193,13 +194,13 @@ create table holdfast.lock (
   lease_ms bigint not null,
   -- The person or system on whose behalf the lock is held.
   "user" text,
-  -- What the lock is held for; progress is attached to it.
+  -- The run that the lock is held for.
   run text collate "C",
-  -- How many may hold the lock at once; null for a processing lock, whose queue says it.
+  -- How many may hold the lock at once; null for a processing lock, whose queue has the number.
   slots bigint check (slots > 0),
-  -- How often its holder has entered it.
+  -- How many times its holder has acquired it.
   depth bigint not null default 1 check (depth > 0),
-  -- For how long nobody gets the lock after its holder was lost.
+  -- How long nobody gets the lock after its holder was lost.
   delay_ms bigint not null default 0 check (delay_ms >= 0),
   -- Not null: nobody holds it; the row keeps others out until `expires_at`.
   delayed_since bigint,
@@ -212,7 +213,7 @@ create table holdfast.lock (
 create index lock_expiry on holdfast.lock (namespace, expires_at);
 create index lock_reservation on holdfast.lock (namespace, name, slot) where patterns is not null;
 
--- A scope in the line for a lock: a lease of its own, whose token is the ticket.
+-- A place in the line for a lock. It is a lease of its own, whose token gives the order.
 create table holdfast.lock_waiter (
   namespace text collate "C" not null,
   id text collate "C" not null,
@@ -233,7 +234,7 @@ create unique index lock_waiter_line on holdfast.lock_waiter (namespace, name, t
 create index lock_waiter_expiry on holdfast.lock_waiter (namespace, expires_at);
 create index lock_waiter_agent on holdfast.lock_waiter (namespace, agent);
 
-create table holdfast.progress (
+create table holdfast.run (
   namespace text collate "C" not null,
   run text collate "C" not null,
   -- The lock under which it runs, and the grant that may write.
@@ -250,9 +251,9 @@ create table holdfast.progress (
   started_at bigint not null,
   updated_at bigint not null,
   ended_at bigint,
-  -- When what became of its items was removed; the row is kept for longer.
+  -- When the outcomes of its items were removed; the row is kept longer.
   outcomes_removed_at bigint,
-  -- Since when it runs, on the lease clock; null while it does not.
+  -- When it was last started, on the lease clock; null while it is not running.
   running_since bigint,
   -- How long it ran before that.
   active_ms bigint not null check (active_ms >= 0),
@@ -262,11 +263,11 @@ create table holdfast.progress (
   check ((status = 'completed') = (ended_at is not null))
 ) with (fillfactor = 70);
 
-create index progress_running on holdfast.progress (namespace, lock, token) where status = 'running';
-create index progress_ended on holdfast.progress (namespace, ended_at) where ended_at is not null and outcomes_removed_at is null;
-create index progress_trimmed on holdfast.progress (namespace, ended_at) where outcomes_removed_at is not null;
+create index run_running on holdfast.run (namespace, lock, token) where status = 'running';
+create index run_ended on holdfast.run (namespace, ended_at) where ended_at is not null and outcomes_removed_at is null;
+create index run_trimmed on holdfast.run (namespace, ended_at) where outcomes_removed_at is not null;
 
--- What became of each item of a run, under a key that counts once.
+-- The outcome of each item of a run. A key counts once.
 create table holdfast.outcome (
   namespace text collate "C" not null,
   -- run|key
@@ -293,12 +294,12 @@ create table holdfast.instance (
   start_time text,
   started_at bigint not null,
   beat_at bigint not null,
-  -- The last beat on the lease clock; null for a process that others named, which does not beat.
+  -- The last heartbeat on the lease clock; null for a process that others registered, which sends none.
   seen_at bigint,
   swept_at bigint,
   ended_at bigint,
   end_reason text,
-  -- Who said that this process stands behind the agent; null where the process itself opened the store.
+  -- Who registered this process for the agent; null if the process opened the store itself.
   registered_by text,
   -- When something it held was first found lost, on the lease clock, and what its process held then.
   lost_at bigint,
@@ -310,9 +311,9 @@ create table holdfast.instance (
 
 create index instance_running on holdfast.instance (namespace, started_at) where ended_at is null;
 create index instance_process on holdfast.instance (namespace, pid);
--- Those a process can judge: of its own machine, in the order of their start.
+-- The processes that a process can judge: those of its own machine, by start time.
 create index instance_machine on holdfast.instance (namespace, boot_id, host_name, pid_namespace, started_at, id) where ended_at is null;
--- Those that heal, of all namespaces: on each machine the oldest heals for the others.
+-- Processes that run recovery, in all namespaces: on each machine the oldest one also recovers for the others.
 create index instance_healer on holdfast.instance (boot_id, host_name, pid_namespace, started_at, id) where ended_at is null and swept_at is not null;
 create index instance_silent on holdfast.instance (namespace, seen_at) where ended_at is null and seen_at is not null;
 create index instance_ended on holdfast.instance (namespace, ended_at) where ended_at is not null;
@@ -324,7 +325,7 @@ create table holdfast.answer (
   namespace text collate "C" not null,
   key text collate "C" not null,
   operation text not null,
-  -- Whom alone it is for; null where another agent that repeats the request has it too.
+  -- The only agent that may get it; null if any agent that repeats the request may.
   agent text collate "C",
   request_hash text not null,
   answer text not null,
@@ -335,7 +336,7 @@ create table holdfast.answer (
 
 create index answer_at on holdfast.answer (namespace, at);
 
--- One row for each queue that a recovery took something of; named locks and messages are of no queue: ''.
+-- One row per queue that a recovery reclaimed something from; '' for named locks and messages, which have no queue.
 create table holdfast.recovery_run (
   namespace text collate "C" not null,
   id text collate "C" not null,
@@ -353,7 +354,7 @@ create table holdfast.recovery_run (
 create index recovery_run_at on holdfast.recovery_run (namespace, at, id);
 create index recovery_run_queue on holdfast.recovery_run (namespace, queue, at, id);
 
--- What the recoveries did whose rows retention has removed: one row for each queue.
+-- Totals of the recoveries whose rows retention has removed: one row per queue.
 create table holdfast.recovery_total (
   namespace text collate "C" not null,
   queue text collate "C" not null,
@@ -364,7 +365,7 @@ create table holdfast.recovery_total (
   primary key (namespace, queue)
 );
 
--- Recoveries that failed: how often, and the last of each trigger and queue.
+-- Failed recoveries: how many, and the last error per trigger and queue.
 create table holdfast.recovery_failure (
   namespace text collate "C" not null,
   queue text collate "C" not null,
@@ -379,8 +380,8 @@ create table holdfast.recovery_failure (
 
 create table holdfast.event (
   namespace text collate "C" not null,
-  -- (id of the transaction + base) * 8192 + number within the transaction: events have the order of their
-  -- transactions, and a reader can tell which of them are still to come. JavaScript has no larger whole numbers.
+  -- (id of the transaction + base) * 8192 + number within the transaction: events are ordered by
+  -- transaction, and a reader can tell which are still to come. JavaScript has no larger whole numbers.
   seq bigint not null check (seq < 9007199254740992),
   at bigint not null,
   kind text collate "C" not null,
@@ -397,10 +398,10 @@ create table holdfast.event (
 
 create index event_subject on holdfast.event (namespace, subject, id, seq);
 -- Losses are rare, so this index costs the other events nothing. Its kinds are `lossKinds` of the domain, in the same order:
--- the planner uses it only for a query with this very condition.
+-- the planner uses it only for a query with exactly this condition.
 create index event_loss on holdfast.event (namespace, at, seq) where kind in ('item.reclaimed', 'item.quarantined', 'lock.expired', 'lock.stolen', 'lock.delayed', 'delivery.reclaimed');
 
--- Events are removed from the oldest on; what they said is folded into images, from which a replay starts.
+-- Events are removed oldest first. What they said is folded into images, from which a replay starts.
 create table holdfast.checkpoint (
   namespace text collate "C" not null,
   name text collate "C" not null,
@@ -411,7 +412,8 @@ create table holdfast.checkpoint (
   primary key (namespace, name)
 );
 
--- From when ages are counted back: one row for each wait. A noted date is believed once the lease clock has run on for that long.
+-- The date that ages are counted back from: one row per wait. A recorded date is trusted once the lease clock has advanced
+-- by that wait.
 create table holdfast.horizon (
   namespace text collate "C" not null,
   wait_ms bigint not null,
@@ -438,27 +440,27 @@ create table holdfast.state (
   version bigint not null check (version > 0),
   updated_at bigint not null,
   updated_by text not null,
-  -- The update that goes first, and until when on the lease clock.
+  -- The update that goes first, and until when, on the lease clock.
   preferred text,
   preferred_until bigint,
   value text not null,
   primary key (namespace, key)
 ) with (fillfactor = 70);
 
--- Highest version a deleted document has had, so that versions of a key only grow.
+-- The highest version that a deleted document has had, so that the versions of a key only grow.
 create table holdfast.state_floor (
   namespace text collate "C" primary key,
   version bigint not null
 );
 
--- Messages that must be acknowledged: one row a message, one leased row a recipient.
--- next_due_at, gives_up_at, due_at and allowed_at are on the lease clock, as are the marks of allowances; other times on the wall clock.
+-- Messages that must be acknowledged: one row per message, and one leased row per recipient.
+-- next_due_at, gives_up_at, due_at, allowed_at and the times of allowances are on the lease clock, other times on the wall clock.
 create table holdfast.recipient (
   namespace text collate "C" not null,
   name text collate "C" not null,
   adapter text collate "C" not null,
   address text,
-  -- A minute; 0 = no limit.
+  -- Per minute; 0 = no limit.
   sends_per_minute bigint not null check (sends_per_minute >= 0),
   acks_per_minute bigint not null check (acks_per_minute >= 0),
   deliveries_per_minute bigint not null check (deliveries_per_minute >= 0),
@@ -467,7 +469,7 @@ create table holdfast.recipient (
   primary key (namespace, name)
 );
 
--- Names under which somebody has acted without being registered; they can be written to.
+-- Names that somebody has acted under without registering; messages can be sent to them.
 create table holdfast.addressable (
   namespace text collate "C" not null,
   name text collate "C" not null,
@@ -510,7 +512,7 @@ create index message_dead on holdfast.message (namespace, id) where state = 'dea
 create index message_closed on holdfast.message (namespace, closed_at) where closed_at is not null;
 
 create table holdfast.delivery (
-  -- In the order they were made.
+  -- In the order of creation.
   row bigint generated always as identity,
   namespace text collate "C" not null,
   id text collate "C" not null,
@@ -543,7 +545,7 @@ create table holdfast.delivery (
   lease_ms bigint,
   primary key (namespace, id),
   check ((state in ('queued', 'sent', 'failed')) = (closed_at is null)),
-  -- Whoever sends it holds a lease; nobody else may find it due meanwhile.
+  -- The sender holds a lease, so that nobody else finds it due meanwhile.
   check ((agent is null) = (expires_at is null)),
   check (agent is null or (closed_at is null and next_due_at is null)),
   check (closed_at is null or (next_due_at is null and gives_up_at is null))
@@ -551,15 +553,15 @@ create table holdfast.delivery (
 
 create index delivery_message on holdfast.delivery (namespace, message);
 create index delivery_inbox on holdfast.delivery (namespace, recipient, priority, id) where closed_at is null;
--- Nobody waits for these any more, but they may still be answered.
+-- Nobody waits for these any longer, but they can still be answered.
 create index delivery_unanswered on holdfast.delivery (namespace, recipient, priority, id) where state = 'unanswered';
 create index delivery_history on holdfast.delivery (namespace, recipient, id);
--- By adapter: what nobody here can send must not stand in front of what we can.
+-- By adapter, so that what this process cannot send does not hide what it can.
 create index delivery_due on holdfast.delivery (namespace, adapter, next_due_at, id) where next_due_at is not null;
 create index delivery_expiry on holdfast.delivery (namespace, gives_up_at) where gives_up_at is not null and agent is null;
 create index delivery_held on holdfast.delivery (namespace, expires_at, instance) where agent is not null;
 
--- What was let through under a limit during the last minute.
+-- What was allowed through a limit during the last minute.
 create table holdfast.allowance (
   namespace text collate "C" not null,
   name text collate "C" not null,
@@ -571,22 +573,22 @@ create table holdfast.allowance (
 
 create index allowance_at on holdfast.allowance (namespace, at);
 
--- Whatever path a caller has, the names in a function mean what they meant when it was made. In SQL a body of the
--- standard's form does that; a `set` would do it too, but such a function is not inlined.
+-- Names in a function keep the meaning they had when it was created, whatever the caller's search path. In SQL a standard
+-- body ensures that; a `set` clause would too, but such a function is not inlined.
 
--- The lease clock, which every process takes from the server. A transaction may set the time it is to have.
+-- The lease clock, which every process takes from the server. A transaction may set its own time.
 create function holdfast.now_ms() returns bigint language sql volatile
 return coalesce(nullif(current_setting('holdfast.now_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint);
 
 create function holdfast.wall_ms() returns bigint language sql volatile
 return coalesce(nullif(current_setting('holdfast.wall_ms', true), '')::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint);
 
--- Added to the ids of transactions, which begin anew where a store is restored on another server, and are used again
+-- Added to transaction ids, which start over when a store is restored on another server, and are reused
 -- on another branch of a server's history.
 create function holdfast.event_base() returns bigint language sql stable
 return coalesce((select value::bigint from holdfast.meta where key = 'event_base'), 0);
 
--- A field of a JSON object that is text; null when it is anything else or not there, also in damaged JSON, which must
+-- A text field of a JSON object; null if it is missing or anything else. Damaged JSON counts as missing, because it must
 -- not stop a search.
 create function holdfast.json_field(object text, field text) returns text language plpgsql immutable
 set search_path = pg_catalog, pg_temp as
@@ -594,8 +596,9 @@ $$
 declare
   value json;
 begin
-  -- PostgreSQL reads neither \u0000 nor half a character, such as \ud83e, out of JSON; whole ones are never written so.
-  -- Their replacement is as good: no name that is asked for has any of them.
+  -- PostgreSQL cannot read \u0000 or half of a surrogate pair, such as \ud83e, from JSON; whole pairs are never
+  -- escaped.
+  -- Replacing them is safe: no name that is searched for contains any of them.
   value := regexp_replace(object, '\\u(0000|d[89a-f][0-9a-f]{2})', '\\ufffd', 'g')::json -> field;
   return case when json_typeof(value) = 'string' then value #>> '{}' end;
 exception when others then
@@ -603,8 +606,8 @@ exception when others then
 end
 $$;
 
--- Whether a JSON object has all of these among its labels, which are a list: text and objects have operators of the same
--- name, by which they would be labels too.
+-- Whether a JSON object has all of these labels. Labels must be a list: the operators of text and objects have the same
+-- names and would match as well.
 create function holdfast.has_labels(object text, wanted text[]) returns boolean language plpgsql immutable
 set search_path = pg_catalog, pg_temp as
 $$
@@ -618,7 +621,7 @@ exception when others then
 end
 $$;
 
--- A statement of a batch meets as many rows as it should, or the whole batch is rolled back.
+-- A statement must affect the expected number of rows, or the whole batch is rolled back.
 create function holdfast.expect(met bigint, expected bigint) returns void language plpgsql
 set search_path = pg_catalog, pg_temp as $$
 begin
@@ -627,7 +630,7 @@ begin
   end if;
 end $$;
 
--- Behind a pooler the server may be another one since it was last asked: then the batch is for the branch of before.
+-- Behind a pooler the server may have changed since the last query; then the batch belongs to the former branch.
 create function holdfast.expect_branch(used text) returns void language plpgsql
 set search_path = pg_catalog, pg_temp as $$
 begin
@@ -640,14 +643,14 @@ begin
   end if;
 end $$;
 
--- The store has moved, to where the mark says.
+-- Raised when the store has moved, with its new location.
 create function holdfast.moved(mark text) returns void language plpgsql
 set search_path = pg_catalog, pg_temp as $$
 begin
   raise exception '%', mark::json ->> 'to' using errcode = 'HF002';
 end $$;
 
--- Told for rows that stand in the way only: each call has a block of its own to fail in.
+-- Called only for rows that are in the way: each call needs a block of its own to fail in.
 create function holdfast.is_json(text) returns boolean language plpgsql immutable
 set search_path = pg_catalog, pg_temp as $$
 begin

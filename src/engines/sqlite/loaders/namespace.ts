@@ -25,9 +25,9 @@ const healed = [
   ['delivery indexed by delivery_held where agent is not null', 'expires_at < ?2'],
   ['cascade where true', 'true'],
   [
-    "progress indexed by progress_running where status = 'running'",
+    "run indexed by run_running where status = 'running'",
     `(cursor is null or json_valid(cursor)) and not exists (
-  select 1 from lock where lock.namespace = progress.namespace and lock.name = progress.lock and lock.token = progress.token
+  select 1 from lock where lock.namespace = run.namespace and lock.name = run.lock and lock.token = run.token
 )`,
   ],
 ] as const
@@ -60,10 +60,10 @@ function nextIn(sources: Sources, after: string): string {
 
 /** The walk starts after ?1. */
 function walk(sources: Sources, columns: string, limit: number): string {
-  return `with recursive found (name, place) as (
+  return `with recursive found (name, number) as (
   select ${nextIn(sources, '?1')}, 1
   union all
-  select ${nextIn(sources, 'found.name')}, place + 1 from found where name is not null and place < ${limit}
+  select ${nextIn(sources, 'found.name')}, number + 1 from found where name is not null and number < ${limit}
 )
 select name, ${columns}
 from found

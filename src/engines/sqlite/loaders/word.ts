@@ -9,7 +9,7 @@ import { inList, items, packed, readable, type Source } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-const place = 'w.priority, w.added_at, w.item'
+const claimOrder = 'w.priority, w.added_at, w.item'
 
 /** Part of a SQL text with its values. */
 interface Condition {
@@ -31,7 +31,7 @@ const anywhere: Start = { from: null, filter: {} }
 
 /** The rows of a list with this value. */
 function under(field: string, value: string, { from, filter: { maxPriority } }: Start): Condition {
-  const beyond = from === null ? '' : `and (${place}) >= (?, ?, ?)`
+  const beyond = from === null ? '' : `and (${claimOrder}) >= (?, ?, ?)`
   const most = maxPriority === undefined ? '' : 'and w.priority <= ?'
   return {
     text: `w.namespace = ? and w.field = ? and w.value = ? ${beyond} ${most}`,
@@ -69,7 +69,7 @@ function endOf(
   const ends = values.flatMap((value) => {
     const start = under(field, value, from)
     const row = connection.get(
-      `select ${place} from ready_word as w where ${start.text} order by ${place} limit 1 offset ${window}`,
+      `select ${claimOrder} from ready_word as w where ${start.text} order by ${claimOrder} limit 1 offset ${window}`,
       namespace,
       ...start.values,
     ) as [number, number, string] | undefined
@@ -94,11 +94,11 @@ function itemsUnder(
   const sql = `select ${packed(tables.item)}
 from ready_word as w
 cross join item on item.namespace = w.namespace and item.id = w.item
-where ${start.text} ${end === null ? '' : `and (${place}) < (?, ?, ?)`}
+where ${start.text} ${end === null ? '' : `and (${claimOrder}) < (?, ?, ?)`}
 ${probes.map(({ text }) => text).join('\n')}
 and item.queue = '${taskQueue}' and item.phase = 'ready' ${readable}
 ${filterText(filter)}
-order by ${place}
+order by ${claimOrder}
 limit ${limit}`
   const values = [
     ...start.values,

@@ -1,8 +1,8 @@
--- The whole store, as of the first release. `namespace` is first in every key and, but for one of `instance`, in every index.
--- Lease columns are equal on every leased row: agent, instance, token, granted_at, renewed_at, expires_at, lease_ms.
--- Times of leases are on the lease clock, all others on the wall clock; both in milliseconds.
+-- The whole store, as of the first release. `namespace` comes first in every key and in every index except one of `instance`.
+-- Every leased row has the same lease columns: agent, instance, token, granted_at, renewed_at, expires_at, lease_ms.
+-- Lease times are on the lease clock, all others on the wall clock; both in milliseconds.
 
--- Facts about the store itself: who it is, whether it holds an unfinished copy of another one, where it has moved.
+-- Facts about the store itself: its identity, whether it holds an unfinished copy of another store, where it has moved.
 create table meta (
   key text primary key,
   value text not null
@@ -10,16 +10,16 @@ create table meta (
 
 create table namespace (
   name text primary key,
-  -- Highest token a deleted row has had, so that tokens of a name only grow.
+  -- The highest token that a deleted row has had, so that the tokens of a name only grow.
   token_floor integer not null default 0
 ) strict, without rowid;
 
--- For each boot id: lease clock = awake time of the host + offset.
+-- Per boot id: lease clock = awake time of the host + offset.
 create table lease_clock (
   boot_id text primary key,
   offset_ms integer not null,
   created_at integer not null,
-  -- When it was last noted to be in use: wall time, and awake time of the host.
+  -- When it was last seen in use: wall time, and awake time of the host.
   seen_at integer not null,
   awake_ms integer not null
 ) strict, without rowid;
@@ -39,10 +39,10 @@ create table queue (
   slots integer check (slots > 0),
   max_attempts integer not null check (max_attempts > 0),
   max_crashes integer not null check (max_crashes >= 0),
-  -- Length of leases that a process renews, and of those nobody renews; null: as the process or Holdfast has it.
+  -- Length of leases that a process renews, and of those that nobody renews; null: the default of the process or of Holdfast.
   lease_ms integer check (lease_ms >= 0),
   manual_lease_ms integer check (manual_lease_ms >= 0),
-  -- How the waits before other tries grow, as JSON; null: as Holdfast has it.
+  -- How the waits between retries grow, as JSON; null: Holdfast's default.
   backoff text,
   paused_at integer,
   paused_by text,
@@ -96,7 +96,7 @@ create table item (
   renewed_at integer,
   expires_at integer,
   lease_ms integer,
-  -- The machine that a manual claim came from.
+  -- The machine that made a manual claim.
   holder_host text,
   error text,
   progress text,
@@ -104,7 +104,7 @@ create table item (
   data text not null,
   payload text not null,
   foreign key (namespace, queue) references queue (namespace, name),
-  -- A holder is there exactly while the item is held, and a held item says when it was started.
+  -- An item has a holder exactly while it is held, and a held item has a start time.
   check ((phase = 'held') = (agent is not null)),
   check ((phase = 'held') = (expires_at is not null)),
   check (phase = 'held' or holder_host is null),
@@ -118,25 +118,25 @@ create table item (
 create unique index item_id on item (namespace, id);
 create unique index item_open_key on item (namespace, queue, key) where key is not null and phase <> 'closed';
 create unique index item_open_dedupe on item (namespace, queue, dedupe_key) where dedupe_key is not null and phase <> 'closed';
--- The newest one is a step away, however often a key has come back.
+-- Finds the newest item of a key in one step, however often the key was reused.
 create index item_key on item (namespace, queue, key, added_at, id) where key is not null;
 create index item_dedupe on item (namespace, queue, dedupe_key, added_at, id) where dedupe_key is not null;
 create index item_parent on item (namespace, parent) where parent is not null;
--- An item is in exactly one of these five, so a claim meets only what can be claimed now.
+-- An item is in exactly one of these five indexes, so a claim sees only what can be claimed now.
 create index item_ready on item (namespace, queue, priority, added_at, id, state) where phase = 'ready';
 create index item_suspect on item (namespace, queue, priority, added_at, id, state) where phase = 'suspect';
 create index item_waiting on item (namespace, queue, priority, added_at, id, state) where phase = 'waiting';
 create index item_held on item (namespace, coalesce(expires_at, 0), instance, queue, state) where phase = 'held';
 create index item_held_suspect on item (namespace, instance) where phase = 'held' and suspected_at is not null;
 create index item_closed on item (namespace, queue, closed_at, state) where phase = 'closed';
--- Failures are few among what is closed, and are what people look for.
+-- Few closed items have failed, and those are the ones people look for.
 create index item_failed on item (namespace, queue, state, closed_at, id) where outcome = 'failed';
 create index item_offered on item (namespace, queue, offered_to, priority, added_at, id) where offered_to is not null;
 create index item_due on item (namespace, run_at) where run_at is not null;
 create index item_due_in_queue on item (namespace, queue, run_at) where run_at is not null;
 create index item_quarantined on item (namespace, queue, quarantined_at) where quarantined_at is not null;
 
--- Who waits for whom: an index of `waiting_for`, kept by the engine.
+-- Which item waits for which: an index of `waiting_for`, maintained by the engine.
 create table blocker (
   namespace text not null,
   blocker text not null,
@@ -145,8 +145,8 @@ create table blocker (
 ) strict, without rowid;
 create index blocker_item on blocker (namespace, item);
 
--- The labels, owner and host of ready tasks, in the order of the line: an index of `data`, kept by the engine. Values are
--- JSON, and null stands for none.
+-- The labels, owner and host of ready tasks, in claim order: an index of `data`, maintained by the engine. Values are
+-- JSON; null means none.
 create table ready_word (
   namespace text not null,
   field text not null check (field in ('label', 'owner', 'host')),
@@ -157,7 +157,7 @@ create table ready_word (
   primary key (namespace, field, value, priority, added_at, item)
 ) strict, without rowid;
 
--- Items that succeeded or were removed, and for which more waited than one transaction frees.
+-- Items that succeeded or were removed while more items waited for them than one transaction frees.
 create table cascade (
   namespace text not null,
   blocker text not null,
@@ -182,13 +182,13 @@ create table lock (
   lease_ms integer not null,
   -- The person or system on whose behalf the lock is held.
   user text,
-  -- What the lock is held for; progress is attached to it.
+  -- The run that the lock is held for.
   run text,
-  -- How many may hold the lock at once; null for a processing lock, whose queue says it.
+  -- How many may hold the lock at once; null for a processing lock, whose queue has the number.
   slots integer check (slots > 0),
-  -- How often its holder has entered it.
+  -- How many times its holder has acquired it.
   depth integer not null default 1 check (depth > 0),
-  -- For how long nobody gets the lock after its holder was lost.
+  -- How long nobody gets the lock after its holder was lost.
   delay_ms integer not null default 0 check (delay_ms >= 0),
   -- Not null: nobody holds it; the row keeps others out until `expires_at`.
   delayed_since integer,
@@ -201,7 +201,7 @@ create table lock (
 create index lock_expiry on lock (namespace, expires_at);
 create index lock_reservation on lock (namespace, name) where patterns is not null;
 
--- A place in the line for a lock: a lease of its own, whose token is the ticket.
+-- A place in the line for a lock. It is a lease of its own, whose token gives the order.
 create table lock_waiter (
   namespace text not null,
   id text not null,
@@ -222,7 +222,7 @@ create unique index lock_waiter_line on lock_waiter (namespace, name, token);
 create index lock_waiter_expiry on lock_waiter (namespace, expires_at);
 create index lock_waiter_agent on lock_waiter (namespace, agent);
 
-create table progress (
+create table run (
   namespace text not null,
   run text not null,
   -- The lock under which it runs, and the grant that may write.
@@ -239,9 +239,9 @@ create table progress (
   started_at integer not null,
   updated_at integer not null,
   ended_at integer,
-  -- When what became of its items was removed; the row is kept for longer.
+  -- When the outcomes of its items were removed; the row is kept longer.
   outcomes_removed_at integer,
-  -- Since when it runs, on the lease clock; null while it does not.
+  -- When it was last started, on the lease clock; null while it is not running.
   running_since integer,
   -- How long it ran before that.
   active_ms integer not null check (active_ms >= 0),
@@ -251,11 +251,11 @@ create table progress (
   check ((status = 'completed') = (ended_at is not null))
 ) strict, without rowid;
 
-create index progress_running on progress (namespace, lock, token) where status = 'running';
-create index progress_ended on progress (namespace, ended_at) where ended_at is not null and outcomes_removed_at is null;
-create index progress_trimmed on progress (namespace, ended_at) where outcomes_removed_at is not null;
+create index run_running on run (namespace, lock, token) where status = 'running';
+create index run_ended on run (namespace, ended_at) where ended_at is not null and outcomes_removed_at is null;
+create index run_trimmed on run (namespace, ended_at) where outcomes_removed_at is not null;
 
--- What became of each item of a run, under a key that counts once.
+-- The outcome of each item of a run. A key counts once.
 create table outcome (
   namespace text not null,
   -- run|key
@@ -282,12 +282,12 @@ create table instance (
   start_time text,
   started_at integer not null,
   beat_at integer not null,
-  -- The last beat on the lease clock; null for a process that others named, which does not beat.
+  -- The last heartbeat on the lease clock; null for a process that others registered, which sends none.
   seen_at integer,
   swept_at integer,
   ended_at integer,
   end_reason text,
-  -- Who said that this process stands behind the agent; null where the process itself opened the store.
+  -- Who registered this process for the agent; null if the process opened the store itself.
   registered_by text,
   -- When something it held was first found lost, on the lease clock, and what its process held then.
   lost_at integer,
@@ -301,9 +301,9 @@ create index instance_agent on instance (namespace, agent);
 create index instance_registered on instance (namespace, agent, started_at) where ended_at is null and registered_by is not null;
 create index instance_running on instance (namespace, started_at) where ended_at is null;
 create index instance_process on instance (namespace, pid);
--- Those a process can judge: of its own machine, in the order of their start.
+-- The processes that a process can judge: those of its own machine, by start time.
 create index instance_machine on instance (namespace, boot_id, host_name, pid_namespace, started_at, id) where ended_at is null;
--- Those that heal, of all namespaces: on each machine the oldest heals for the others.
+-- Processes that run recovery, in all namespaces: on each machine the oldest one also recovers for the others.
 create index instance_healer on instance (boot_id, host_name, pid_namespace, started_at, id) where ended_at is null and swept_at is not null;
 create index instance_silent on instance (namespace, seen_at) where ended_at is null and seen_at is not null;
 create index instance_ended on instance (namespace, ended_at) where ended_at is not null;
@@ -313,7 +313,7 @@ create table answer (
   namespace text not null,
   key text not null,
   operation text not null,
-  -- Whom alone it is for; null where another agent that repeats the request has it too.
+  -- The only agent that may get it; null if any agent that repeats the request may.
   agent text,
   request_hash text not null,
   answer text not null,
@@ -324,7 +324,7 @@ create table answer (
 
 create index answer_at on answer (namespace, at);
 
--- One row for each queue that a recovery took something of; named locks and messages are of no queue: ''.
+-- One row per queue that a recovery reclaimed something from; '' for named locks and messages, which have no queue.
 create table recovery_run (
   namespace text not null,
   id text not null,
@@ -342,7 +342,7 @@ create table recovery_run (
 create index recovery_run_at on recovery_run (namespace, at, id);
 create index recovery_run_queue on recovery_run (namespace, queue, at, id);
 
--- What the recoveries did whose rows retention has removed: one row for each queue.
+-- Totals of the recoveries whose rows retention has removed: one row per queue.
 create table recovery_total (
   namespace text not null,
   queue text not null,
@@ -353,7 +353,7 @@ create table recovery_total (
   primary key (namespace, queue)
 ) strict, without rowid;
 
--- Recoveries that failed: how often, and the last of each trigger and queue.
+-- Failed recoveries: how many, and the last error per trigger and queue.
 create table recovery_failure (
   namespace text not null,
   queue text not null,
@@ -367,7 +367,7 @@ create table recovery_failure (
 ) strict, without rowid;
 
 create table event (
-  -- Grows without gaps as long as the newest event is never removed; retention keeps it.
+  -- Has no gaps as long as the newest event is never removed, so retention keeps it.
   seq integer primary key,
   namespace text not null,
   at integer not null,
@@ -383,14 +383,14 @@ create table event (
 ) strict;
 
 create index event_subject on event (namespace, subject, id, seq);
--- Its last column is the row number, which is `seq`: the events of a namespace in order. Without it every read of the feed
--- would sort all events there are.
+-- Its last column is the row number, which is `seq`, so it lists the events of a namespace in order. Without it every read of
+-- the feed would sort all events.
 create index event_namespace on event (namespace);
 -- Losses are rare, so this index costs the other events nothing. Its kinds are `lossKinds` of the domain, in the same order:
--- the planner uses it only for a query with this very condition.
+-- the planner uses it only for a query with exactly this condition.
 create index event_loss on event (namespace, at, seq) where kind in ('item.reclaimed', 'item.quarantined', 'lock.expired', 'lock.stolen', 'lock.delayed', 'delivery.reclaimed');
 
--- Events are removed from the oldest on; what they said is folded into images, from which a replay starts.
+-- Events are removed oldest first. What they said is folded into images, from which a replay starts.
 create table checkpoint (
   namespace text not null,
   name text not null,
@@ -401,7 +401,8 @@ create table checkpoint (
   primary key (namespace, name)
 ) strict, without rowid;
 
--- From when ages are counted back: one row for each wait. A noted date is believed once the lease clock has run on for that long.
+-- The date that ages are counted back from: one row per wait. A recorded date is trusted once the lease clock has advanced
+-- by that wait.
 create table horizon (
   namespace text not null,
   wait_ms integer not null,
@@ -429,28 +430,28 @@ create table state (
   version integer not null check (version > 0),
   updated_at integer not null,
   updated_by text not null,
-  -- The update that goes first, and until when on the lease clock.
+  -- The update that goes first, and until when, on the lease clock.
   preferred text,
   preferred_until integer,
   value text not null,
   primary key (namespace, key)
 ) strict;
 
--- Highest version a deleted document has had, so that versions of a key only grow.
+-- The highest version that a deleted document has had, so that the versions of a key only grow.
 create table state_floor (
   namespace text primary key,
   version integer not null
 ) strict, without rowid;
 
--- Messages that must be acknowledged: one row a message, one leased row a recipient.
--- next_due_at, gives_up_at, due_at and allowed_at are on the lease clock, as are the marks of allowances; other times on the wall clock.
+-- Messages that must be acknowledged: one row per message, and one leased row per recipient.
+-- next_due_at, gives_up_at, due_at, allowed_at and the times of allowances are on the lease clock, other times on the wall clock.
 
 create table recipient (
   namespace text not null,
   name text not null,
   adapter text not null,
   address text,
-  -- A minute; 0 = no limit.
+  -- Per minute; 0 = no limit.
   sends_per_minute integer not null check (sends_per_minute >= 0),
   acks_per_minute integer not null check (acks_per_minute >= 0),
   deliveries_per_minute integer not null check (deliveries_per_minute >= 0),
@@ -459,7 +460,7 @@ create table recipient (
   primary key (namespace, name)
 ) strict, without rowid;
 
--- Names under which somebody has acted without being registered; they can be written to.
+-- Names that somebody has acted under without registering; messages can be sent to them.
 create table addressable (
   namespace text not null,
   name text not null,
@@ -534,7 +535,7 @@ create table delivery (
   expires_at integer,
   lease_ms integer,
   check ((state in ('queued', 'sent', 'failed')) = (closed_at is null)),
-  -- Whoever sends it holds a lease; nobody else may find it due meanwhile.
+  -- The sender holds a lease, so that nobody else finds it due meanwhile.
   check ((agent is null) = (expires_at is null)),
   check (agent is null or (closed_at is null and next_due_at is null)),
   check (closed_at is null or (next_due_at is null and gives_up_at is null))
@@ -543,15 +544,15 @@ create table delivery (
 create unique index delivery_id on delivery (namespace, id);
 create index delivery_message on delivery (namespace, message);
 create index delivery_inbox on delivery (namespace, recipient, priority, id) where closed_at is null;
--- Nobody waits for these any more, but they may still be answered.
+-- Nobody waits for these any longer, but they can still be answered.
 create index delivery_unanswered on delivery (namespace, recipient, priority, id) where state = 'unanswered';
 create index delivery_history on delivery (namespace, recipient, id);
--- By adapter: what nobody here can send must not stand in front of what we can.
+-- By adapter, so that what this process cannot send does not hide what it can.
 create index delivery_due on delivery (namespace, adapter, next_due_at) where next_due_at is not null;
 create index delivery_expiry on delivery (namespace, gives_up_at) where gives_up_at is not null and agent is null;
 create index delivery_held on delivery (namespace, expires_at, instance) where agent is not null;
 
--- What was let through under a limit during the last minute.
+-- What was allowed through a limit during the last minute.
 create table allowance (
   namespace text not null,
   name text not null,

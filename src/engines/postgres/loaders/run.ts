@@ -5,29 +5,29 @@ import { decodeAll, decodeReadable, Parameters, query, readableRun } from '../ro
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-export const progressLoaders = {
-  progressOf({ runs }, scope) {
+export const runLoaders = {
+  runsByName({ runs }, scope) {
     const parameters = new Parameters(scope)
     const rest = `and t.run = any(${parameters.add(runs)})\norder by t.run`
     return {
       names: runs.map((run) => `run:${run}`),
-      queries: runs.length === 0 ? [] : [query(scope, tables.progress, 'wait', rest, parameters)],
-      read: ([rows]) => decodeAll<Progress>(tables.progress, rows),
+      queries: runs.length === 0 ? [] : [query(scope, tables.run, 'wait', rest, parameters)],
+      read: ([rows]) => decodeAll<Progress>(tables.run, rows),
     }
   },
 
-  progressPage({ status, after, limit }, scope) {
+  runPage({ status, after, limit }, scope) {
     const parameters = new Parameters(scope)
     const some = status === null ? '' : `and t.status = ${parameters.add(status)}`
     const rest = `and t.run > ${parameters.add(after ?? '')} ${some}\norder by t.run\nlimit ${parameters.add(limit + 1)}`
     return {
-      queries: [query(scope, tables.progress, 'none', rest, parameters)],
-      searched: ['progress'],
-      read: ([rows]) => pageOf(decodeAll<Progress>(tables.progress, rows), limit, ({ run }) => run),
+      queries: [query(scope, tables.run, 'none', rest, parameters)],
+      searched: ['run'],
+      read: ([rows]) => pageOf(decodeAll<Progress>(tables.run, rows), limit, ({ run }) => run),
     }
   },
 
-  orphanedProgress({ limit }, scope) {
+  orphanedRuns({ limit }, scope) {
     const parameters = new Parameters(scope)
     const rest = `and t.status = 'running' and not exists (
   select 1
@@ -36,27 +36,27 @@ export const progressLoaders = {
 ) ${readableRun}
 limit ${parameters.add(limit)}`
     return {
-      queries: [query(scope, tables.progress, 'skip', rest, parameters)],
-      searched: ['progress', 'lock'],
-      read: ([rows]) => decodeReadable<Progress>(tables.progress, rows),
+      queries: [query(scope, tables.run, 'skip', rest, parameters)],
+      searched: ['run', 'lock'],
+      read: ([rows]) => decodeReadable<Progress>(tables.run, rows),
     }
   },
 
-  progressEndedBefore({ before, isTrimmed, limit }, scope) {
+  runsEndedBefore({ before, isTrimmed, limit }, scope) {
     const parameters = new Parameters(scope)
     const rest = `and t.ended_at <= ${parameters.add(before)} and t.outcomes_removed_at is ${isTrimmed ? 'not null' : 'null'}\norder by t.ended_at\nlimit ${parameters.add(limit)}`
     return {
-      queries: [query(scope, tables.progress, 'skip', rest, parameters)],
-      searched: ['progress'],
-      read: ([rows]) => decodeAll<Progress>(tables.progress, rows),
+      queries: [query(scope, tables.run, 'skip', rest, parameters)],
+      searched: ['run'],
+      read: ([rows]) => decodeAll<Progress>(tables.run, rows),
     }
   },
 
-  progressHalfTrimmed({ newest }, scope) {
+  runsHalfTrimmed({ newest }, scope) {
     const parameters = new Parameters(scope)
     const rest = `and t.run in (
   select n.run
-  from holdfast.progress n
+  from holdfast.run n
   where n.namespace = $1 and n.outcomes_removed_at is not null
   order by n.ended_at desc
   limit ${parameters.add(newest)}
@@ -67,9 +67,9 @@ limit ${parameters.add(limit)}`
 )
 limit 1`
     return {
-      queries: [query(scope, tables.progress, 'skip', rest, parameters)],
-      searched: ['progress', 'outcome'],
-      read: ([rows]) => decodeAll<Progress>(tables.progress, rows),
+      queries: [query(scope, tables.run, 'skip', rest, parameters)],
+      searched: ['run', 'outcome'],
+      read: ([rows]) => decodeAll<Progress>(tables.run, rows),
     }
   },
 

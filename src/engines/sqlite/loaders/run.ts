@@ -6,16 +6,16 @@ import { inList, type Source, select, selectBy } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
 
-const selectProgress = select(tables.progress)
+const selectRun = select(tables.run)
 const selectOutcome = select(tables.outcome)
 
-const selectRunning = selectBy(tables.progress, 'progress_running')
+const selectRunning = selectBy(tables.run, 'run_running')
 const selectOutcomeOfRun = selectBy(tables.outcome, 'outcome_of_run')
 
 function runs(source: Source, sql: string, ...values: Value[]): Progress[] {
   return source.connection
     .all(sql, source.namespace, ...values)
-    .map((row) => decode<Progress>(tables.progress, row))
+    .map((row) => decode<Progress>(tables.run, row))
 }
 
 function outcomes(source: Source, sql: string, ...values: Value[]): Outcome[] {
@@ -24,60 +24,60 @@ function outcomes(source: Source, sql: string, ...values: Value[]): Outcome[] {
     .map((row) => decode<Outcome>(tables.outcome, row))
 }
 
-export const progressLoaders = {
-  progressOf: (source, { runs: names }) =>
+export const runLoaders = {
+  runsByName: (source, { runs: names }) =>
     names.length === 0
       ? []
       : runs(
           source,
-          `${selectProgress}\nwhere namespace = ? and run in (select value from json_each(?))`,
+          `${selectRun}\nwhere namespace = ? and run in (select value from json_each(?))`,
           inList(names),
         ),
 
-  progressPage(source, { status, after, limit }) {
+  runPage(source, { status, after, limit }) {
     const some = status === null ? '' : 'and status = ?'
     const rows = runs(
       source,
-      `${selectProgress}\nwhere namespace = ? and run > ? ${some}\norder by run\nlimit ${limit + 1}`,
+      `${selectRun}\nwhere namespace = ? and run > ? ${some}\norder by run\nlimit ${limit + 1}`,
       after ?? '',
       ...(status === null ? [] : [status]),
     )
     return pageOf(rows, limit, ({ run }) => run)
   },
 
-  orphanedProgress: (source, { limit }) =>
+  orphanedRuns: (source, { limit }) =>
     runs(
       source,
       `${selectRunning}
 where namespace = ? and status = 'running' and (cursor is null or json_valid(cursor)) and not exists (
   select 1
   from lock
-  where lock.namespace = progress.namespace and lock.name = progress.lock and lock.token = progress.token
+  where lock.namespace = run.namespace and lock.name = run.lock and lock.token = run.token
 )
 limit ${limit}`,
     ),
 
-  progressEndedBefore: (source, { before, isTrimmed, limit }) =>
+  runsEndedBefore: (source, { before, isTrimmed, limit }) =>
     runs(
       source,
-      `${selectProgress}\nwhere namespace = ? and ended_at <= ? and outcomes_removed_at is ${isTrimmed ? 'not null' : 'null'}\norder by ended_at\nlimit ${limit}`,
+      `${selectRun}\nwhere namespace = ? and ended_at <= ? and outcomes_removed_at is ${isTrimmed ? 'not null' : 'null'}\norder by ended_at\nlimit ${limit}`,
       BigInt(before),
     ),
 
-  progressHalfTrimmed: (source, { newest }) =>
+  runsHalfTrimmed: (source, { newest }) =>
     runs(
       source,
-      `${selectProgress}
+      `${selectRun}
 where namespace = ?1 and run in (
   select run
-  from progress
+  from run
   where namespace = ?1 and outcomes_removed_at is not null
   order by ended_at desc
   limit ${newest}
 ) and exists (
   select 1
   from outcome
-  where outcome.namespace = progress.namespace and outcome.run = progress.run
+  where outcome.namespace = run.namespace and outcome.run = run.run
 )
 limit 1`,
     ),
