@@ -14,7 +14,16 @@ export interface File {
 
 type Rule = (files: readonly File[]) => string[]
 
-const vocabulary = ['errors', 'error-codes', 'error-facts', 'options', 'issue', 'logger', 'log-lines', 'lazily']
+const vocabulary = [
+  'errors',
+  'error-codes',
+  'error-facts',
+  'options',
+  'issue',
+  'logger',
+  'log-lines',
+  'lazily',
+]
 const belowInterfaces = [
   ...vocabulary,
   'domain',
