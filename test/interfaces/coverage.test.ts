@@ -1,17 +1,30 @@
 /** Everything Holdfast can do can be done from a program and from a shell, in one way each. */
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { listCommands } from '../../dist/cli/reference.js'
 import { operations } from '../../src/operations/table.ts'
 
 const offered = [...operations.values()].filter((row) => row.class === undefined).map(({ name }) => name)
 const commands = await listCommands()
-const handles = ['agents', 'fleet', 'holdfast', 'locks', 'messages', 'queue', 'runs', 'state', 'tasks']
+/** What a program can call, by noun: a file, or a folder with the files that its class is made of. */
 const sources = [
-  ...handles.map((name) => `handle/${name}`),
-  'runtime/session/session',
-  'runtime/lease/stale-locks',
-].map((name) => ({ name, text: readFileSync(`src/${name}.ts`, 'utf8') }))
+  ['handle/agents.ts'],
+  ['handle/fleet.ts'],
+  ['handle/holdfast.ts', 'handle/event-feed.ts'],
+  ['handle/locks'],
+  ['handle/messages.ts'],
+  ['handle/queue'],
+  ['handle/runs.ts'],
+  ['handle/state.ts'],
+  ['handle/tasks'],
+  ['runtime/session'],
+  ['runtime/lease/stale-locks.ts'],
+].map((paths) => ({ text: paths.flatMap(filesAt).join('\n') }))
+
+function filesAt(path: string): string[] {
+  if (path.endsWith('.ts')) return [readFileSync(`src/${path}`, 'utf8')]
+  return readdirSync(`src/${path}`).map((name) => readFileSync(`src/${path}/${name}`, 'utf8'))
+}
 
 /** More than one command, or none. */
 const otherCommands: Record<string, string> = {
