@@ -1,3 +1,8 @@
+/**
+ * Every error code: its CLI exit code and HTTP status, its cause and its remedy. The reference page of errors is made
+ * from this table.
+ */
+
 /** What a code means, and how each interface reports it. */
 interface ErrorKind {
   /** The exit code of the CLI. */

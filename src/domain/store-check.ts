@@ -1,5 +1,4 @@
 /** What is wrong with the store itself: durability, disk, and transactions or locks that others leave open. */
-
 import { type Finding, finding, ok } from './finding.ts'
 import { describeBlocker, isForeign, type LockBlocker, remedyFor } from './foreign-lock.ts'
 import { describeTransaction, endingOf, type OpenTransaction } from './open-transaction.ts'

@@ -6,7 +6,6 @@
  * ordered within one process only; if several processes serve one resource, raise the token in the transaction of
  * the effect instead (sql.ts). A request that never ends blocks the others of its resource.
  */
-
 import { errorCodes } from '../error-codes.ts'
 import type { HoldfastError, InvalidError } from '../errors.ts'
 import { type FencedResource, type Grant, isResource, isToken, lateError, readGrant } from './grant.ts'

@@ -1,5 +1,4 @@
 /** Finds the things an operation is about, or refuses with an error that says what to do. */
-
 import { builtInWorkflow } from '../domain/built-in-workflows.ts'
 import { maxWalked } from '../domain/dependency.ts'
 import type { Item } from '../domain/item.ts'

@@ -1,5 +1,7 @@
-/** `hf.locks`: named locks, with a waiting line, and path reservations. */
-
+/**
+ * `hf.locks`: named locks, with a waiting line, and path reservations. Long because a program sees one class with one
+ * method per call.
+ */
 import { settlesWithin } from '../../environment.ts'
 import { InvalidError } from '../../errors.ts'
 import { isReservation, type LeaseRef, lockNameOf, lockRef } from '../../operations/lease/lease.ts'

@@ -1,7 +1,6 @@
 /**
  * `hf.tasks`: the operations on tasks as methods. Long because a program sees one class with one method per call.
  */
-
 import * as z from 'zod'
 import { maxLeaseMs } from '../../domain/lease.ts'
 import { conflictWaitMs } from '../../domain/state.ts'

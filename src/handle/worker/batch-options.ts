@@ -1,5 +1,4 @@
 /** Options of a batch, checked before its lock is acquired. */
-
 import * as z from 'zod'
 import { InvalidError } from '../../errors.ts'
 import { parseInput } from '../../operations/operation.ts'

@@ -7,7 +7,6 @@
  * Not guaranteed: that an item is handled exactly once. If a process dies after an effect and before its record, the
  * item is handled again.
  */
-
 import { messageOf } from '../../domain/failure.ts'
 import { concurrencyFor } from '../../domain/progress.ts'
 import { fitText } from '../../domain/text.ts'

@@ -2,9 +2,8 @@
  * The caretaker keeps what this process holds and heals what others lost: it renews leases, notices lost ones, looks
  * for dead holders, sweeps, and cleans up. It runs in its own thread, so that a busy main loop loses nothing; with an
  * injected environment or a private store it runs in the main thread. It sleeps until its next duty, and is woken when
- * one comes up earlier.
+ * one comes up earlier. Above 300 lines because it keeps the times of all duties; each duty is a file of its own.
  */
-
 import { jitter, nextDutyAt } from '../../domain/duty.ts'
 import { healerAgent } from '../../domain/healer.ts'
 import type { OpenedEngine } from '../../engines/open.ts'

@@ -1,4 +1,7 @@
-/** What all handles of one opened store share: our identity, the executor, and what was granted to us. */
+/**
+ * What all handles of one opened store share: our identity, the executor, and what was granted to us. Above 300 lines
+ * because every call passes through it: sending, repeating and ending share what is under way.
+ */
 
 import { type Bell, bellNumber } from '../../domain/bell.ts'
 import { taskQueue } from '../../domain/task.ts'

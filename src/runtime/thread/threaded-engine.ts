@@ -2,8 +2,7 @@
 import type { Worker } from 'node:worker_threads'
 import { BellListeners } from '../../engines/bell-listeners.ts'
 import type { OpenedEngine } from '../../engines/open.ts'
-import { unavailable } from '../../engines/postgres/classify.ts'
-import { closedError, HoldfastError, revive } from '../../errors.ts'
+import { closedError, revive } from '../../errors.ts'
 import { checkCommand } from '../../operations/decide.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { Command } from '../../port/command.ts'
@@ -11,16 +10,12 @@ import type { EngineOptions, StoreStatus } from '../../port/engine.ts'
 import type { CaretakerOptions } from '../caretaker/caretaker.ts'
 import type { CaretakerHandle } from '../caretaker/caretaker-handle.ts'
 import type { Board } from '../lease/board.ts'
-import type { Answered, Asked, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
+import type { EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
+import { SentCommands } from './sent-commands.ts'
 import { notStarted, startThread } from './thread.ts'
 
 const restartAfterMs = 1000
 const hearingEveryMs = 500
-
-interface Pending {
-  readonly resolve: (result: unknown) => void
-  readonly reject: (error: unknown) => void
-}
 
 /** How the caretaker was started: after the thread has died, it is started again the same way. */
 interface StartedCaretaker {
@@ -39,7 +34,7 @@ export async function openThreaded(url: string, options: EngineOptions): Promise
 export class ThreadedEngine implements OpenedEngine {
   readonly #url: string
   readonly #options: EngineOptions
-  readonly #pending = new Map<number, Pending>()
+  readonly #commands = new SentCommands()
   readonly #listeners = new BellListeners()
   /** The bells that the thread reports to us. */
   readonly #listening = new Set<number>()
@@ -47,8 +42,6 @@ export class ThreadedEngine implements OpenedEngine {
   #hearingAskedAt = Number.NEGATIVE_INFINITY
   #thread: Worker | null = null
   #status: StoreStatus | null = null
-  #asked: Asked[] = []
-  #lastId = 0
   #started: StartedCaretaker | null = null
   #onDismissed: () => void = () => {}
   /** Callers waiting to hear which instance this process continues as. */
@@ -104,14 +97,14 @@ export class ThreadedEngine implements OpenedEngine {
       if (this.#thread !== thread) return failed(cause)
       this.#thread = null
       this.#tellWhoAsked(null)
-      this.#loseAll(cause)
+      this.#commands.loseSent(cause)
       if (!this.#closed) this.#startAgain(cause)
     })
   }
 
   /** The thread alone must not keep the program running; a caller waiting for an answer, or for its end, does. */
   #letGo(): void {
-    const isAwaited = this.#pending.size + this.#askingInstance.size > 0
+    const isAwaited = this.#commands.size + this.#askingInstance.size > 0
     if (isAwaited || this.#isLeaving || this.#closed) this.#thread?.ref()
     else this.#thread?.unref()
   }
@@ -125,17 +118,17 @@ export class ThreadedEngine implements OpenedEngine {
       this.#start(
         () => this.#restartCaretaker(),
         (error) => {
-          this.#refuseUnsent(error)
+          this.#commands.refuseUnsent(this.status.location, error)
           this.#startAgain(error)
         },
       )
     }
-    this.#restart = { run, cancel: environment.timer(restartAfterMs, run, this.#pending.size > 0) }
+    this.#restart = { run, cancel: environment.timer(restartAfterMs, run, this.#commands.size > 0) }
   }
 
   /** A command sent meanwhile waits for the new thread: the program must not end before that. */
   #waitForRestart(): void {
-    if (this.#restart === null || this.#pending.size > 1) return
+    if (this.#restart === null || this.#commands.size > 1) return
     this.#restart.cancel()
     this.#restart.cancel = this.#options.environment.timer(restartAfterMs, this.#restart.run, true)
   }
@@ -153,35 +146,10 @@ export class ThreadedEngine implements OpenedEngine {
     this.#flush()
   }
 
-  #loseAll(cause: unknown): void {
-    const unsent = new Set(this.#asked.map(({ id }) => id))
-    for (const [id, { reject }] of this.#pending) {
-      if (unsent.has(id)) continue
-      this.#pending.delete(id)
-      reject(
-        new HoldfastError('STORE_UNAVAILABLE', {
-          what: 'the thread of the engine ended before it answered: it is not known whether a change was made',
-          next: 'check before you repeat it, or repeat it under the same idempotency key',
-          facts: { inDoubt: true },
-          cause,
-        }),
-      )
-    }
-  }
-
-  /** Commands that came in while there was no thread were never sent to anybody. */
-  #refuseUnsent(cause: unknown): void {
-    for (const { id } of this.#asked) {
-      this.#pending.get(id)?.reject(unavailable(this.status.location, cause))
-      this.#pending.delete(id)
-    }
-    this.#asked = []
-  }
-
   #hear(message: FromEngine): void {
     switch (message.type) {
       case 'news':
-        for (const answer of message.answers) this.#answer(answer)
+        for (const answer of message.answers) this.#commands.answer(answer)
         this.#letGo()
         break
       case 'rung':
@@ -219,13 +187,6 @@ export class ThreadedEngine implements OpenedEngine {
         break
       default:
     }
-  }
-
-  #answer(answer: Answered): void {
-    const pending = this.#pending.get(answer.id)
-    this.#pending.delete(answer.id)
-    if ('error' in answer) pending?.reject(revive(answer.error))
-    else pending?.resolve(answer.result)
   }
 
   #tellWhoAsked(instance: string | null): void {
@@ -274,21 +235,18 @@ export class ThreadedEngine implements OpenedEngine {
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(closedError(this.status.location))
       // Here, not in the thread: only the object itself knows its JSON form; the copy in the thread would have lost it.
-      const asked = { id: this.#lastId + 1, command: checkCommand(command) }
-      this.#lastId++
-      this.#pending.set(asked.id, { resolve, reject })
-      this.#asked.push(asked)
+      const isFirst = this.#commands.add(checkCommand(command), { resolve, reject })
       this.#waitForRestart()
       // Everything asked in this turn of the event loop goes over as one message and into one batch. Sent at the end of
       // the turn, because a worker that finishes an item asks for the next one a few steps later.
-      if (this.#asked.length === 1) setImmediate(() => this.#flush())
+      if (isFirst) setImmediate(() => this.#flush())
     })
   }
 
   #flush(): void {
-    if (this.#thread === null || this.#asked.length === 0) return
-    const asked = this.#asked
-    this.#asked = []
+    if (this.#thread === null) return
+    const asked = this.#commands.take()
+    if (asked.length === 0) return
     this.#letGo()
     this.#post({ type: 'execute', asked })
   }
@@ -330,7 +288,8 @@ export class ThreadedEngine implements OpenedEngine {
     if (this.#closed) return
     this.#closed = true
     const thread = this.#thread
-    if (thread === null) return this.#refuseUnsent(new Error('the store was closed'))
+    if (thread === null)
+      return this.#commands.refuseUnsent(this.status.location, new Error('the store was closed'))
     const ended = new Promise<void>((resolve) => thread.once('exit', () => resolve()))
     this.#letGo()
     this.#post({ type: 'close', withinMs })
