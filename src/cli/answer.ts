@@ -52,8 +52,10 @@ function sentence({ says }: Verb, answer: boolean, input: Input): string {
   return text.replace(/<(\w+)>/g, (_, name: string) => String(input[name]))
 }
 
+/** A list, or a page of one: then the answer has nothing beside it but where the next page begins. */
 function listIn(answer: object): readonly unknown[] | null {
   if (Array.isArray(answer)) return answer
-  const lists = Object.values(answer).filter((value) => Array.isArray(value))
-  return lists.length === 1 ? (lists[0] as unknown[]) : null
+  const { next: _next, ...fields } = answer as Row
+  const [list, ...others] = Object.values(fields)
+  return Array.isArray(list) && others.length === 0 ? list : null
 }

@@ -1,6 +1,8 @@
 /**
  * How the rules' rows are stored in tables, the same in every engine: one description per table. An engine builds its
  * statements from it; its migrations create the tables themselves.
+ *
+ * Long because it lists every field of every table; readers look up one table.
  */
 import { renewalFields } from '../domain/event.ts'
 import { lazily } from '../lazily.ts'

@@ -8,41 +8,6 @@ import { type Column, drawTable } from '../layout.ts'
 import { verb } from '../verb.ts'
 import { expiryText } from './lease-marks.ts'
 
-const register = verb({
-  name: 'register',
-  noun: 'agent',
-  summary:
-    'Register the process that runs an agent: its leases end at once when that process is proven dead.',
-  options: [
-    {
-      flags: '--pid <pid>',
-      description: 'pid of the process, such as $PPID; never of the command that registers it',
-    },
-  ],
-  makesStore: true,
-  help: '  holdfast agent register --agent ada --pid $PPID',
-  async act(call) {
-    const { pid } = call.options as { pid?: string }
-    if (pid === undefined || !/^[1-9]\d{0,9}$/.test(pid)) {
-      throw new InvalidError({
-        what: pid === undefined ? 'no process was named' : `--pid: "${pid}" is not a process id`,
-        next: 'give the pid of the process that lives as long as the agent, such as $PPID',
-      })
-    }
-    const hf = await call.open()
-    return hf.agents.register({ pid: Number(pid) })
-  },
-  text: (agent, view) => drawTable(agentColumns, [agent], view),
-})
-
-const beat = verb({
-  name: 'beat',
-  noun: 'alive',
-  operation: 'agents.beat',
-  act: async (call) => (await call.open()).agents.beat(),
-  says: { yes: 'alive', no: 'no running process is registered', exit: 'NOT_FOUND' },
-})
-
 const agentColumns: readonly Column<Agent>[] = [
   'agent',
   ['host', 'hostName'],
@@ -52,14 +17,6 @@ const agentColumns: readonly Column<Agent>[] = [
   ['liveness', ({ liveness, evidence }) => `${liveness}: ${evidence}`],
 ]
 
-const list = verb<'agents.list', readonly Agent[]>({
-  name: 'list',
-  noun: 'agents',
-  operation: 'agents.list',
-  act: async (call) => (await call.open()).agents.list({ ...call.input }),
-  columns: agentColumns,
-})
-
 const heldColumns: readonly Column<StaleLocks['locks'][number]>[] = [
   'kind',
   ['what', 'title'],
@@ -67,26 +24,66 @@ const heldColumns: readonly Column<StaleLocks['locks'][number]>[] = [
   ['lease', expiryText],
 ]
 
-const show = verb({
-  name: 'show',
-  summary: 'Show the processes of an agent and everything it holds.',
-  arguments: [['<name>', 'name of the agent']],
-  async act(call) {
-    const hf = await call.open()
-    const [name = ''] = call.rest
-    const [agents, held] = [await hf.agents.list({ limit: 500 }), await hf.recovery.detectStaleLocks()]
-    return {
-      agent: name,
-      processes: agents.filter(({ agent }) => agent === name),
-      holds: held.locks.filter(({ assignee }) => assignee === name),
-    }
-  },
-  text({ agent, processes, holds }, view) {
-    return lines([
-      processes.length === 0 ? `${agent} has no running process` : drawTable(agentColumns, processes, view),
-      ...(holds.length === 0 ? ['holds nothing'] : ['', drawTable(heldColumns, holds, view)]),
-    ])
-  },
-})
-
-export const agentVerbs = [register, beat, list, show]
+export const agentVerbs = [
+  verb({
+    name: 'register',
+    noun: 'agent',
+    summary:
+      'Register the process that runs an agent: its leases end at once when that process is proven dead.',
+    options: [
+      {
+        flags: '--pid <pid>',
+        description: 'pid of the process, such as $PPID; never of the command that registers it',
+      },
+    ],
+    makesStore: true,
+    help: '  holdfast agent register --agent ada --pid $PPID',
+    async act(call) {
+      const { pid } = call.options as { pid?: string }
+      if (pid === undefined || !/^[1-9]\d{0,9}$/.test(pid)) {
+        throw new InvalidError({
+          what: pid === undefined ? 'no process was named' : `--pid: "${pid}" is not a process id`,
+          next: 'give the pid of the process that lives as long as the agent, such as $PPID',
+        })
+      }
+      const hf = await call.open()
+      return hf.agents.register({ pid: Number(pid) })
+    },
+    text: (agent, view) => drawTable(agentColumns, [agent], view),
+  }),
+  verb({
+    name: 'beat',
+    noun: 'alive',
+    operation: 'agents.beat',
+    act: async (call) => (await call.open()).agents.beat(),
+    says: { yes: 'alive', no: 'no running process is registered', exit: 'NOT_FOUND' },
+  }),
+  verb<'agents.list', readonly Agent[]>({
+    name: 'list',
+    noun: 'agents',
+    operation: 'agents.list',
+    act: async (call) => (await call.open()).agents.list({ ...call.input }),
+    columns: agentColumns,
+  }),
+  verb({
+    name: 'show',
+    summary: 'Show the processes of an agent and everything it holds.',
+    arguments: [['<name>', 'name of the agent']],
+    async act(call) {
+      const hf = await call.open()
+      const [name = ''] = call.rest
+      const [agents, held] = [await hf.agents.list({ limit: 500 }), await hf.recovery.detectStaleLocks()]
+      return {
+        agent: name,
+        processes: agents.filter(({ agent }) => agent === name),
+        holds: held.locks.filter(({ assignee }) => assignee === name),
+      }
+    },
+    text({ agent, processes, holds }, view) {
+      return lines([
+        processes.length === 0 ? `${agent} has no running process` : drawTable(agentColumns, processes, view),
+        ...(holds.length === 0 ? ['holds nothing'] : ['', drawTable(heldColumns, holds, view)]),
+      ])
+    },
+  }),
+]

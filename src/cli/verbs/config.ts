@@ -35,33 +35,6 @@ interface ShownConfig {
   readonly refused: readonly string[]
 }
 
-const print = verb({
-  name: 'print',
-  summary: 'Print the settings in force: options, HOLDFAST_* variables, config.toml, defaults.',
-  options: [{ flags: '--show-origin', description: 'where each setting comes from' }],
-  inspects: true,
-  async act({ settings, options }) {
-    const withOrigin = options.showOrigin === true
-    return { settings: shownSettings(settings), config: shownConfig(settings), withOrigin }
-  },
-  text({ settings, config, withOrigin }, view) {
-    const rows = Object.entries(settings).map(([name, { value, origin }]) => {
-      const shown = name === 'busyTimeoutMs' ? formatDuration(value as number) : String(value)
-      return [name.replace('busyTimeoutMs', 'busy-timeout'), shown, origin]
-    })
-    const shown = withOrigin
-      ? view.table(['setting', 'value', 'origin'], rows)
-      : view.pairs(rows.map(([name = '', value = '']) => [name, value]))
-    return config === null ? shown : lines([shown, '', ...configLines(config)])
-  },
-  json: ({ settings, config, withOrigin }) => ({
-    settings: withOrigin
-      ? settings
-      : Object.fromEntries(Object.entries(settings).map(([name, { value }]) => [name, value])),
-    config,
-  }),
-})
-
 function configLines({ file, trusted, refused }: ShownConfig): string[] {
   if (trusted) return [`trusted: ${file}`]
   return refused.length === 0 ? [] : [...refused, 'accept it with `holdfast trust`']
@@ -72,39 +45,6 @@ function shownConfig({ config, trusted, forbidden }: Settings): ShownConfig | nu
   const refused = forbidden.map(({ key, where, why }) => `refused: ${where}: "${key}": ${why}`)
   return { file: config.path, trusted, refused }
 }
-
-const set = verb({
-  name: 'set',
-  summary: 'Change a setting in config.toml and trust the file.',
-  arguments: [
-    ['<name>', configKeys.join(', ')],
-    ['<value>', 'as it is written in the file'],
-  ],
-  inspects: true,
-  async act({ io, rest: [name = '', value = ''] }) {
-    const setting = settingOf(name, value)
-    const home = findHome(io.cwd, trustedOwners(io.env))
-    makeHome(home)
-    const config = await readConfig(join(home.folder, configName))
-    const [foreign] = (await inspectSettings({ ...io, env: {} }, {})).forbidden.filter(
-      ({ key }) => key !== setting,
-    )
-    // Accepting the whole file would also accept what someone else wrote into it.
-    if (foreign && !isTrusted(config, io)) throw refusal(foreign, config)
-    const text = await withSetting(config, setting, value)
-    const fresh = `${config.path}.${process.pid}`
-    writeFileSync(fresh, text, { flag: 'wx', mode: 0o600 })
-    chmodSync(fresh, fileModeIn(home.folder))
-    renameSync(fresh, config.path)
-    trust({ path: config.path, text }, io)
-    return { file: config.path, setting, value: withoutPassword(value, ':…') }
-  },
-  text: ({ file, setting, value }, view) =>
-    view.pairs([
-      [setting, value],
-      ['written to', file],
-    ]),
-})
 
 function settingOf(name: string, value: string): ConfigKey {
   const setting = configKeys.find((each) => each === name)
@@ -131,4 +71,63 @@ function shownSettings({ store, namespace, agent, durability, busyTimeoutMs }: S
   }
 }
 
-export const configVerbs = [print, set]
+export const configVerbs = [
+  verb({
+    name: 'print',
+    summary: 'Print the settings in force: options, HOLDFAST_* variables, config.toml, defaults.',
+    options: [{ flags: '--show-origin', description: 'where each setting comes from' }],
+    inspects: true,
+    async act({ settings, options }) {
+      const withOrigin = options.showOrigin === true
+      return { settings: shownSettings(settings), config: shownConfig(settings), withOrigin }
+    },
+    text({ settings, config, withOrigin }, view) {
+      const rows = Object.entries(settings).map(([name, { value, origin }]) => {
+        const shown = name === 'busyTimeoutMs' ? formatDuration(value as number) : String(value)
+        return [name.replace('busyTimeoutMs', 'busy-timeout'), shown, origin]
+      })
+      const shown = withOrigin
+        ? view.table(['setting', 'value', 'origin'], rows)
+        : view.pairs(rows.map(([name = '', value = '']) => [name, value]))
+      return config === null ? shown : lines([shown, '', ...configLines(config)])
+    },
+    json: ({ settings, config, withOrigin }) => ({
+      settings: withOrigin
+        ? settings
+        : Object.fromEntries(Object.entries(settings).map(([name, { value }]) => [name, value])),
+      config,
+    }),
+  }),
+  verb({
+    name: 'set',
+    summary: 'Change a setting in config.toml and trust the file.',
+    arguments: [
+      ['<name>', configKeys.join(', ')],
+      ['<value>', 'as it is written in the file'],
+    ],
+    inspects: true,
+    async act({ io, rest: [name = '', value = ''] }) {
+      const setting = settingOf(name, value)
+      const home = findHome(io.cwd, trustedOwners(io.env))
+      makeHome(home)
+      const config = await readConfig(join(home.folder, configName))
+      const [foreign] = (await inspectSettings({ ...io, env: {} }, {})).forbidden.filter(
+        ({ key }) => key !== setting,
+      )
+      // Accepting the whole file would also accept what someone else wrote into it.
+      if (foreign && !isTrusted(config, io)) throw refusal(foreign, config)
+      const text = await withSetting(config, setting, value)
+      const fresh = `${config.path}.${process.pid}`
+      writeFileSync(fresh, text, { flag: 'wx', mode: 0o600 })
+      chmodSync(fresh, fileModeIn(home.folder))
+      renameSync(fresh, config.path)
+      trust({ path: config.path, text }, io)
+      return { file: config.path, setting, value: withoutPassword(value, ':…') }
+    },
+    text: ({ file, setting, value }, view) =>
+      view.pairs([
+        [setting, value],
+        ['written to', file],
+      ]),
+  }),
+]

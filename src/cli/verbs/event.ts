@@ -21,30 +21,6 @@ function eventLine(event: EventView, view: View): string {
   return parts.filter((part) => part !== '').join('  ')
 }
 
-const list = verb({
-  name: 'list',
-  operation: 'events.list',
-  isDefault: true,
-  text: ({ events }, view) => lines(events.map((event) => eventLine(event, view))),
-})
-
-const follow = verb({
-  name: 'follow',
-  summary: 'Follow all events, in order and without gaps, until interrupted.',
-  options: [
-    { flags: '--since <seq>', description: 'begin after this sequence number; default with what is new' },
-  ],
-  async act(call) {
-    const hf = await call.open()
-    const since = await beginning(call.options.since, () =>
-      call.execute('events.list', { newest: true, limit: 1 }),
-    )
-    await untilInterrupted(async (signal) => {
-      for await (const event of hf.events({ since, signal })) call.emit(eventLine(event, call.view), event)
-    })
-  },
-})
-
 async function beginning(given: unknown, newest: () => Promise<EventPage>): Promise<number> {
   if (given === undefined) return (await newest()).events[0]?.seq ?? 0
   if (typeof given === 'string' && /^\d{1,15}$/.test(given)) return Number(given)
@@ -54,14 +30,36 @@ async function beginning(given: unknown, newest: () => Promise<EventPage>): Prom
   })
 }
 
-const images = verb({
-  name: 'images',
-  operation: 'events.images',
-  text: ({ seq, digest, images: all }) =>
-    lines([
-      ...all.map(({ subject, id, image }) => `${subject} ${id}  ${brief(image)}`),
-      `events before ${seq + 1} were removed${digest === null ? '' : `, digest ${digest}`}`,
-    ]),
-})
-
-export const eventVerbs = [list, follow, images]
+export const eventVerbs = [
+  verb({
+    name: 'list',
+    operation: 'events.list',
+    isDefault: true,
+    text: ({ events }, view) => lines(events.map((event) => eventLine(event, view))),
+  }),
+  verb({
+    name: 'follow',
+    summary: 'Follow all events, in order and without gaps, until interrupted.',
+    options: [
+      { flags: '--since <seq>', description: 'begin after this sequence number; default with what is new' },
+    ],
+    async act(call) {
+      const hf = await call.open()
+      const since = await beginning(call.options.since, () =>
+        call.execute('events.list', { newest: true, limit: 1 }),
+      )
+      await untilInterrupted(async (signal) => {
+        for await (const event of hf.events({ since, signal })) call.emit(eventLine(event, call.view), event)
+      })
+    },
+  }),
+  verb({
+    name: 'images',
+    operation: 'events.images',
+    text: ({ seq, digest, images: all }) =>
+      lines([
+        ...all.map(({ subject, id, image }) => `${subject} ${id}  ${brief(image)}`),
+        `events before ${seq + 1} were removed${digest === null ? '' : `, digest ${digest}`}`,
+      ]),
+  }),
+]

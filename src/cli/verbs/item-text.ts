@@ -68,7 +68,10 @@ export const itemDetails: readonly Detail<ItemView>[] = [
   ],
   ['error', ({ error }) => error?.message],
   ['stack', ({ error }) => error?.stack && textLines(error.stack)],
-  ['added', ({ addedAt, submittedBy }, view) => `${view.time(addedAt)} by ${submittedBy ?? 'an unknown agent'}`],
+  [
+    'added',
+    ({ addedAt, submittedBy }, view) => `${view.time(addedAt)} by ${submittedBy ?? 'an unknown agent'}`,
+  ],
   ['closed', 'closedAt'],
   'progress',
   'result',

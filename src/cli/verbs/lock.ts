@@ -18,26 +18,6 @@ import { heldBy, holderText, lockGrant, lockLine } from './item-text.ts'
 import { progressBar } from './progress-text.ts'
 import { manyRequests, waitOption, waitOptionMs } from './wait.ts'
 
-const acquire = verb({
-  name: 'acquire',
-  operation: 'locks.acquireLock',
-  positional: ['name'],
-  hides: ['wait', 'waiter'],
-  options: [forPid, waitOption],
-  act: acquireWaiting,
-  holds: 'lock',
-  makesStore: true,
-  help: 'Exit code 4: someone else holds it. `holdfast run --lock` holds one for as long as a command runs.',
-  text(answer, view) {
-    if (answer.outcome !== 'acquired') return heldBy(answer.holder, answer.expiresAt, view)
-    const { recoveredFrom } = answer
-    const from =
-      recoveredFrom === null ? '' : `, taken over from ${recoveredFrom.holder ?? 'an unknown agent'}`
-    return `${lockLine(answer.lock, view)}${from}`
-  },
-  grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
-})
-
 /** With `--wait`, joins the line; first come, first served. */
 async function acquireWaiting(call: Call<'locks.acquireLock'>): Promise<NamedAcquireOutcome> {
   const waitMs = waitOptionMs(call)
@@ -61,49 +41,6 @@ async function acquireWaiting(call: Call<'locks.acquireLock'>): Promise<NamedAcq
   })
 }
 
-const release = verb({
-  name: 'release',
-  operation: 'locks.releaseLock',
-  positional: ['name'],
-  holds: 'lock',
-  isOver: ({ depth }) => depth === 0,
-  text({ released, depth }) {
-    if (!released) return 'not released: you no longer hold it'
-    return depth === 0 ? 'released' : `released once, ${depth} to go`
-  },
-  exit: ({ released }) => (released ? 0 : errorCodes.LEASE_LOST.exit),
-})
-
-const renew = verb({
-  name: 'renew',
-  noun: 'lock',
-  operation: 'locks.renewLock',
-  positional: ['name'],
-  holds: 'lock',
-  text: lockLine,
-})
-
-const status = verb({
-  name: 'status',
-  operation: 'locks.getCurrentLockInfo',
-  positional: ['name'],
-  details: [
-    ['lock', 'name'],
-    ['state', stateText],
-    ['for', ({ lockedBy, holder }) => (lockedBy === holder ? null : lockedBy)],
-    ['holder', (info, view) => (info.stale ? null : holderOf(info, view))],
-    ['last holder', (info, view) => (info.stale ? holderOf(info, view) : null)],
-    ['user', 'lockedByUser'],
-    ['reason', 'lockReason'],
-    ['since', 'lockedAt'],
-    ['until', ({ expiresAt }, view) => (expiresAt === null ? null : view.leaseTime(expiresAt))],
-    ['slots', ({ slots }) => (slots.length > 1 ? slots.length : null)],
-    ['waiting', ({ waiting }) => waiting || null],
-    ['progress', ({ progress }) => progress && `${progress.status}  ${progressBar(progress)}`],
-    'token',
-  ],
-})
-
 function stateText({ stale, isLocked }: LockInfo): string {
   if (stale) return 'free (its last lease lapsed)'
   return isLocked ? 'held' : 'free'
@@ -125,39 +62,6 @@ const lockColumns: readonly Column<LockView>[] = [
   ['for', ({ patterns, run, reason }) => [...(patterns ?? []), run, reason].filter((part) => part).join(' ')],
 ]
 
-const list = verb({ name: 'list', operation: 'locks.list', columns: lockColumns })
-
-const whoHas = verb({
-  name: 'who-has',
-  noun: 'locks',
-  operation: 'locks.whoHas',
-  positional: ['path'],
-  text: (locks, view) => (locks.length === 0 ? 'nobody' : drawTable(lockColumns, locks, view)),
-})
-
-const reserve = verb({
-  name: 'reserve',
-  operation: 'locks.reserve',
-  positional: ['patterns'],
-  hides: ['holding'],
-  options: [
-    forPid,
-    {
-      flags: '--holding <name>',
-      description: 'a reservation of your own to ignore; name=token if its token is not saved here',
-      isRepeatable: true,
-    },
-  ],
-  act: (call) => call.execute('locks.reserve', { ...call.input, ...holdingIn(call) }),
-  makesStore: true,
-  help: "Renew and release it like a lock, by the name it was given.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
-  text: (answer, view) =>
-    answer.outcome === 'acquired'
-      ? lockLine(answer.lock, view)
-      : lines([heldBy(answer.holder, answer.expiresAt, view), drawTable(lockColumns, answer.by, view)]),
-  grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
-})
-
 /** Uses the tokens stored by the commands that made the reservations, unless they are given. */
 function holdingIn(call: Call): { holding?: { name: string; token: number }[] } {
   const { holding } = call.options as { holding?: readonly string[] }
@@ -175,64 +79,135 @@ function heldBefore(text: string, { leases }: Call): { name: string; token: numb
   })
 }
 
-const forceRelease = verb({
-  name: 'force-release',
-  operation: 'locks.forceRelease',
-  positional: ['name'],
-  help: 'For operators: the holder is notified, and refused from then on. The reason is recorded.',
-  text: ({ released }) => (released === 0 ? 'nobody held it' : `released ${released}`),
-  exit: ({ released }) => (released === 0 ? errorCodes.NOT_FOUND.exit : 0),
-})
-
-const forceReleaseAgent = verb({
-  name: 'force-release-agent',
-  operation: 'locks.forceReleaseAgent',
-  summary: 'Force-release every named lock and reservation of an agent.',
-  // --agent names the caller, so the agent whose locks are released is given by position.
-  positional: ['agent'],
-  asks: async (call) => {
-    const input = { ...call.input, dryRun: true }
-    const { released } = await call.execute('locks.forceReleaseAgent', input)
-    return released === 0 ? null : `This takes ${counted(released, 'lock')} from ${call.input.agent}.`
-  },
-  async act(call) {
-    const isDryRun = call.input.dryRun === true
-    const execute = (piece: number) => call.execute('locks.forceReleaseAgent', call.input, piece)
-    const pieces = await inPieces(execute, () => isDryRun)
-    return { released: sumOf(pieces, ({ released }) => released), isDryRun }
-  },
-  text: ({ released, isDryRun }) => `${isDryRun ? 'would release' : 'released'} ${released}`,
-  json: ({ released, isDryRun }) => ({ released, dryRun: isDryRun }),
-})
-
-const transfer = verb({
-  name: 'transfer',
-  noun: 'lock',
-  operation: 'locks.transfer',
-  positional: ['name', 'to'],
-  text: (lock, view) => `${lockLine(lock, view)}, held by ${lock.holder ?? ''}`,
-})
-
-const isLockedBy = verb({
-  name: 'is-locked-by',
-  noun: 'held',
-  operation: 'locks.isLockedBy',
-  positional: ['name', 'agent'],
-})
-
-const isAnyLocked = verb({ name: 'is-any-locked', noun: 'held', operation: 'locks.isAnyLocked' })
-
 export const lockVerbs = [
-  acquire,
-  release,
-  renew,
-  status,
-  list,
-  whoHas,
-  reserve,
-  forceRelease,
-  forceReleaseAgent,
-  transfer,
-  isLockedBy,
-  isAnyLocked,
+  verb({
+    name: 'acquire',
+    operation: 'locks.acquireLock',
+    positional: ['name'],
+    hides: ['wait', 'waiter'],
+    options: [forPid, waitOption],
+    act: acquireWaiting,
+    holds: 'lock',
+    makesStore: true,
+    help: 'Exit code 4: someone else holds it. `holdfast run --lock` holds one for as long as a command runs.',
+    text(answer, view) {
+      if (answer.outcome !== 'acquired') return heldBy(answer.holder, answer.expiresAt, view)
+      const { recoveredFrom } = answer
+      const from =
+        recoveredFrom === null ? '' : `, taken over from ${recoveredFrom.holder ?? 'an unknown agent'}`
+      return `${lockLine(answer.lock, view)}${from}`
+    },
+    grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
+  }),
+  verb({
+    name: 'release',
+    operation: 'locks.releaseLock',
+    positional: ['name'],
+    holds: 'lock',
+    isOver: ({ depth }) => depth === 0,
+    text({ released, depth }) {
+      if (!released) return 'not released: you no longer hold it'
+      return depth === 0 ? 'released' : `released once, ${depth} to go`
+    },
+    exit: ({ released }) => (released ? 0 : errorCodes.LEASE_LOST.exit),
+  }),
+  verb({
+    name: 'renew',
+    noun: 'lock',
+    operation: 'locks.renewLock',
+    positional: ['name'],
+    holds: 'lock',
+    text: lockLine,
+  }),
+  verb({
+    name: 'status',
+    operation: 'locks.getCurrentLockInfo',
+    positional: ['name'],
+    details: [
+      ['lock', 'name'],
+      ['state', stateText],
+      ['for', ({ lockedBy, holder }) => (lockedBy === holder ? null : lockedBy)],
+      ['holder', (info, view) => (info.stale ? null : holderOf(info, view))],
+      ['last holder', (info, view) => (info.stale ? holderOf(info, view) : null)],
+      ['user', 'lockedByUser'],
+      ['reason', 'lockReason'],
+      ['since', 'lockedAt'],
+      ['until', ({ expiresAt }, view) => (expiresAt === null ? null : view.leaseTime(expiresAt))],
+      ['slots', ({ slots }) => (slots.length > 1 ? slots.length : null)],
+      ['waiting', ({ waiting }) => waiting || null],
+      ['progress', ({ progress }) => progress && `${progress.status}  ${progressBar(progress)}`],
+      'token',
+    ],
+  }),
+  verb({ name: 'list', operation: 'locks.list', columns: lockColumns }),
+  verb({
+    name: 'who-has',
+    noun: 'locks',
+    operation: 'locks.whoHas',
+    positional: ['path'],
+    text: (locks, view) => (locks.length === 0 ? 'nobody' : drawTable(lockColumns, locks, view)),
+  }),
+  verb({
+    name: 'reserve',
+    operation: 'locks.reserve',
+    positional: ['patterns'],
+    hides: ['holding'],
+    options: [
+      forPid,
+      {
+        flags: '--holding <name>',
+        description: 'a reservation of your own to ignore; name=token if its token is not saved here',
+        isRepeatable: true,
+      },
+    ],
+    act: (call) => call.execute('locks.reserve', { ...call.input, ...holdingIn(call) }),
+    makesStore: true,
+    help: "Renew and release it like a lock, by the name it was given.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
+    text: (answer, view) =>
+      answer.outcome === 'acquired'
+        ? lockLine(answer.lock, view)
+        : lines([heldBy(answer.holder, answer.expiresAt, view), drawTable(lockColumns, answer.by, view)]),
+    grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
+  }),
+  verb({
+    name: 'force-release',
+    operation: 'locks.forceRelease',
+    positional: ['name'],
+    help: 'For operators: the holder is notified, and refused from then on. The reason is recorded.',
+    text: ({ released }) => (released === 0 ? 'nobody held it' : `released ${released}`),
+    exit: ({ released }) => (released === 0 ? errorCodes.NOT_FOUND.exit : 0),
+  }),
+  verb({
+    name: 'force-release-agent',
+    operation: 'locks.forceReleaseAgent',
+    summary: 'Force-release every named lock and reservation of an agent.',
+    // --agent names the caller, so the agent whose locks are released is given by position.
+    positional: ['agent'],
+    asks: async (call) => {
+      const input = { ...call.input, dryRun: true }
+      const { released } = await call.execute('locks.forceReleaseAgent', input)
+      return released === 0 ? null : `This takes ${counted(released, 'lock')} from ${call.input.agent}.`
+    },
+    async act(call) {
+      const dryRun = call.input.dryRun === true
+      const execute = (piece: number) => call.execute('locks.forceReleaseAgent', call.input, piece)
+      const pieces = await inPieces(execute, () => dryRun)
+      return { released: sumOf(pieces, ({ released }) => released), dryRun }
+    },
+    text: ({ released, dryRun }) => `${dryRun ? 'would release' : 'released'} ${released}`,
+  }),
+  verb({
+    name: 'transfer',
+    noun: 'lock',
+    operation: 'locks.transfer',
+    positional: ['name', 'to'],
+    text: (lock, view) => `${lockLine(lock, view)}, held by ${lock.holder ?? ''}`,
+  }),
+  verb({
+    name: 'is-locked-by',
+    noun: 'held',
+    operation: 'locks.isLockedBy',
+    positional: ['name', 'agent'],
+  }),
+  verb({ name: 'is-any-locked', noun: 'held', operation: 'locks.isAnyLocked' }),
 ]

@@ -13,31 +13,6 @@ function messageLine({ id, state, deliveries }: MessageView): string {
   return `${id}  ${state}  to ${deliveries.map(({ recipient }) => recipient).join(', ')}`
 }
 
-const send = verb({
-  name: 'send',
-  operation: 'messages.sendWithAck',
-  positional: ['to', 'content'],
-  body: 'content',
-  makesStore: true,
-  help: "Separate recipients with commas; * means everybody:\n  holdfast msg send ada,bob 'the API changed' --type INFO\n  holdfast msg send '*' - < notice.txt",
-  text: ({ message, deferredMs }) =>
-    `${messageLine(message)}${deferredMs > 0 ? `, delayed for ${formatDuration(deferredMs)} by your rate limit` : ''}`,
-})
-
-const inbox = verb({
-  name: 'inbox',
-  operation: 'messages.inbox',
-  act: async (call) => (await call.open()).messages.inbox(call.input),
-  columns: [
-    ['message', 'id'],
-    ['from', 'sender'],
-    ['type', ({ marker, type }) => `${marker ? `${marker} ` : ''}${type}`],
-    'state',
-    ['content', ({ content }) => brief(content)],
-  ],
-  hint: ({ messages: [first] }) => (first ? `answer with: holdfast msg receive-ack ${first.id}` : null),
-})
-
 const answerTexts: Readonly<Record<string, string>> = {
   acked: 'acknowledged',
   already_acked: 'was already acknowledged',
@@ -54,43 +29,6 @@ function answerText({ outcome, message }: AckAnswer | MessageAnswer): string {
 }
 
 const answering = { positional: ['message'], text: answerText } as const
-
-const ack = verb({ name: 'receive-ack', operation: 'messages.receiveAck', ...answering })
-
-const nack = verb({ name: 'nack', operation: 'messages.nack', ...answering })
-
-const progress = verb({ name: 'progress', operation: 'messages.progressAck', ...answering })
-
-const read = verb({
-  name: 'read',
-  noun: 'marked',
-  operation: 'messages.markAsRead',
-  positional: ['message'],
-  says: { yes: 'marked as read', no: 'nothing to mark' },
-})
-
-const status = verb({
-  name: 'status',
-  noun: 'message',
-  operation: 'messages.get',
-  summary: 'Show a message and its deliveries.',
-  positional: ['message'],
-  missing: ({ message }) => `there is no message "${message}"`,
-  details: [
-    'id',
-    ['from', 'sender'],
-    'type',
-    'state',
-    'quorum',
-    ['about', 'context'],
-    ['sent', 'createdAt'],
-    ['closed', 'closedAt'],
-    ['level', ({ level }) => level || null],
-    'note',
-    ['content', ({ content }) => brief(content)],
-  ],
-  below: ({ deliveries }, view) => drawTable(deliveryColumns, deliveries, view),
-})
 
 const deliveryColumns: readonly Column<MessageView['deliveries'][number]>[] = [
   'recipient',
@@ -115,96 +53,128 @@ const messageColumns: readonly Column<MessageView>[] = [
   ['content', ({ content }) => brief(content)],
 ]
 
-const pending = verb({
-  name: 'pending',
-  operation: 'messages.checkPendingAcks',
-  columns: messageColumns,
-})
-
-const count = verb({
-  name: 'count',
-  noun: 'pending',
-  operation: 'messages.getPendingCount',
-})
-
-const dead = verb({ name: 'dead', operation: 'messages.listDeadLetters', columns: messageColumns })
-
-const retry = verb({
-  name: 'retry',
-  summary: 'Retry due messages and escalate unanswered ones. Running processes do this on their own.',
-  act: async (call) => (await call.open()).messages.processRetries(),
-  text: ({ processed, retried, escalated, failed, deferred }) =>
-    `${processed} checked, ${retried} sent again, ${escalated} escalated, ${failed} failed, ${deferred} delayed`,
-})
-
-const clear = verb({
-  name: 'clear',
-  operation: 'messages.clearPendingAcks',
-  summary: 'Cancel messages that are still waiting for an acknowledgement.',
-  asks: async (call) => {
-    const pendingNow = await countPending(call)
-    return pendingNow === 0 ? null : `This cancels ${counted(pendingNow, 'message')} waiting for an answer.`
-  },
-  async act(call) {
-    const isDryRun = call.input.dryRun === true
-    // Cancel no more than there were at the start: messages sent in the meantime are not meant.
-    const before = await countPending(call)
-    if (isDryRun) return { cancelled: before, isDryRun }
-    if (before === 0) return { cancelled: 0, isDryRun }
-    const execute = (piece: number) => call.execute('messages.clearPendingAcks', call.input, piece)
-    const countOf = (done: readonly { cancelled: number }[]) => sumOf(done, ({ cancelled }) => cancelled)
-    const pieces = await inPieces(execute, (done) => countOf(done) >= before)
-    return { cancelled: countOf(pieces), isDryRun }
-  },
-  text: ({ cancelled, isDryRun }) => `${isDryRun ? 'would cancel' : 'cancelled'} ${cancelled}`,
-  json: ({ cancelled, isDryRun }) => ({ cancelled, dryRun: isDryRun }),
-})
-
 function countPending(call: Call<'messages.clearPendingAcks'>): Promise<number> {
   return call.execute('messages.getPendingCount', { sender: call.input.sender })
 }
-
-const redrive = verb({
-  name: 'redrive',
-  operation: 'messages.redrive',
-  positional: ['message'],
-  text: messageLine,
-})
-
-const register = verb({
-  name: 'register',
-  noun: 'recipient',
-  operation: 'messages.register',
-  positional: ['name'],
-  negatable: { address: 'it has no address' },
-  makesStore: true,
-  details: [
-    ['recipient', 'name'],
-    'adapter',
-    'address',
-    ['sends', ({ sendsPerMinute }) => perMinute(sendsPerMinute)],
-    ['answers', ({ acksPerMinute }) => perMinute(acksPerMinute)],
-    ['deliveries', ({ deliveriesPerMinute }) => perMinute(deliveriesPerMinute)],
-  ],
-})
 
 function perMinute(limit: number): string {
   return limit === 0 ? 'no limit' : `${limit} per minute`
 }
 
 export const messageVerbs = [
-  send,
-  inbox,
-  ack,
-  nack,
-  progress,
-  read,
-  status,
-  pending,
-  count,
-  dead,
-  retry,
-  clear,
-  redrive,
-  register,
+  verb({
+    name: 'send',
+    operation: 'messages.sendWithAck',
+    positional: ['to', 'content'],
+    body: 'content',
+    makesStore: true,
+    help: "Separate recipients with commas; * means everybody:\n  holdfast msg send ada,bob 'the API changed' --type INFO\n  holdfast msg send '*' - < notice.txt",
+    text: ({ message, deferredMs }) =>
+      `${messageLine(message)}${deferredMs > 0 ? `, delayed for ${formatDuration(deferredMs)} by your rate limit` : ''}`,
+  }),
+  verb({
+    name: 'inbox',
+    operation: 'messages.inbox',
+    act: async (call) => (await call.open()).messages.inbox(call.input),
+    columns: [
+      ['message', 'id'],
+      ['from', 'sender'],
+      ['type', ({ marker, type }) => `${marker ? `${marker} ` : ''}${type}`],
+      'state',
+      ['content', ({ content }) => brief(content)],
+    ],
+    hint: ({ messages: [first] }) => (first ? `answer with: holdfast msg receive-ack ${first.id}` : null),
+  }),
+  verb({ name: 'receive-ack', operation: 'messages.receiveAck', ...answering }),
+  verb({ name: 'nack', operation: 'messages.nack', ...answering }),
+  verb({ name: 'progress', operation: 'messages.progressAck', ...answering }),
+  verb({
+    name: 'read',
+    noun: 'marked',
+    operation: 'messages.markAsRead',
+    positional: ['message'],
+    says: { yes: 'marked as read', no: 'nothing to mark' },
+  }),
+  verb({
+    name: 'status',
+    noun: 'message',
+    operation: 'messages.get',
+    summary: 'Show a message and its deliveries.',
+    positional: ['message'],
+    missing: ({ message }) => `there is no message "${message}"`,
+    details: [
+      'id',
+      ['from', 'sender'],
+      'type',
+      'state',
+      'quorum',
+      ['about', 'context'],
+      ['sent', 'createdAt'],
+      ['closed', 'closedAt'],
+      ['level', ({ level }) => level || null],
+      'note',
+      ['content', ({ content }) => brief(content)],
+    ],
+    below: ({ deliveries }, view) => drawTable(deliveryColumns, deliveries, view),
+  }),
+  verb({
+    name: 'pending',
+    operation: 'messages.checkPendingAcks',
+    columns: messageColumns,
+  }),
+  verb({
+    name: 'count',
+    noun: 'pending',
+    operation: 'messages.getPendingCount',
+  }),
+  verb({ name: 'dead', operation: 'messages.listDeadLetters', columns: messageColumns }),
+  verb({
+    name: 'retry',
+    summary: 'Retry due messages and escalate unanswered ones. Running processes do this on their own.',
+    act: async (call) => (await call.open()).messages.processRetries(),
+    text: ({ processed, retried, escalated, failed, deferred }) =>
+      `${processed} checked, ${retried} sent again, ${escalated} escalated, ${failed} failed, ${deferred} delayed`,
+  }),
+  verb({
+    name: 'clear',
+    operation: 'messages.clearPendingAcks',
+    summary: 'Cancel messages that are still waiting for an acknowledgement.',
+    asks: async (call) => {
+      const pendingNow = await countPending(call)
+      return pendingNow === 0 ? null : `This cancels ${counted(pendingNow, 'message')} waiting for an answer.`
+    },
+    async act(call) {
+      const dryRun = call.input.dryRun === true
+      // Cancel no more than there were at the start: messages sent in the meantime are not meant.
+      const before = await countPending(call)
+      if (dryRun || before === 0) return { cancelled: before, dryRun }
+      const execute = (piece: number) => call.execute('messages.clearPendingAcks', call.input, piece)
+      const countOf = (done: readonly { cancelled: number }[]) => sumOf(done, ({ cancelled }) => cancelled)
+      const pieces = await inPieces(execute, (done) => countOf(done) >= before)
+      return { cancelled: countOf(pieces), dryRun }
+    },
+    text: ({ cancelled, dryRun }) => `${dryRun ? 'would cancel' : 'cancelled'} ${cancelled}`,
+  }),
+  verb({
+    name: 'redrive',
+    operation: 'messages.redrive',
+    positional: ['message'],
+    text: messageLine,
+  }),
+  verb({
+    name: 'register',
+    noun: 'recipient',
+    operation: 'messages.register',
+    positional: ['name'],
+    negatable: { address: 'it has no address' },
+    makesStore: true,
+    details: [
+      ['recipient', 'name'],
+      'adapter',
+      'address',
+      ['sends', ({ sendsPerMinute }) => perMinute(sendsPerMinute)],
+      ['answers', ({ acksPerMinute }) => perMinute(acksPerMinute)],
+      ['deliveries', ({ deliveriesPerMinute }) => perMinute(deliveriesPerMinute)],
+    ],
+  }),
 ]

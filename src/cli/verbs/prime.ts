@@ -9,10 +9,7 @@ export const prime = verb({
   name: 'prime',
   operation: 'fleet.prime',
   help: "Meant for the hook that runs when an agent's session starts:\n  HOLDFAST_AGENT=coder-1 holdfast prime",
-  async act(call) {
-    const hf = await call.open()
-    return hf.fleet.prime()
-  },
+  act: async (call) => (await call.open()).fleet.prime(),
   text: pageText,
 })
 

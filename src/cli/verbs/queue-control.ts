@@ -10,136 +10,111 @@ import { queueDetails } from './queue-look.ts'
 /** Acts on one item and answers with it. */
 const onItem = { noun: 'item', positional: ['queue', 'ref'], text: itemLine } as const
 
-const retry = verb({ name: 'retry', operation: 'queue.retry', ...onItem })
-
-const cancel = verb({ name: 'cancel', operation: 'queue.cancel', ...onItem })
-
-const releaseFromQuarantine = verb({
-  name: 'release-from-quarantine',
-  operation: 'queue.releaseFromQuarantine',
-  ...onItem,
-})
-
-const priority = verb({
-  name: 'priority',
-  noun: 'item',
-  operation: 'queue.setPriority',
-  positional: ['queue', 'ref', 'priority'],
-  text: (item) => `${itemLine(item)}, priority ${item.priority}`,
-})
-
-const pause = verb({
-  name: 'pause',
-  operation: 'queue.pause',
-  positional: ['queue'],
-  text: ({ changed, queue }) => `${queue.name}  ${changed ? 'paused' : 'was already paused'}`,
-})
-
-const resume = verb({
-  name: 'resume',
-  operation: 'queue.resume',
-  positional: ['queue'],
-  text: ({ changed, queue }) => `${queue.name}  ${changed ? 'resumed' : 'was not paused'}`,
-})
-
-const define = verb({
-  name: 'define',
-  noun: 'queue',
-  operation: 'queue.define',
-  makesStore: true,
-  positional: ['queue'],
-  help: '  holdfast queue define merges --workflow merge',
-  details: queueDetails,
-})
-
-const remove = verb({
-  name: 'remove',
-  noun: 'removed',
-  operation: 'queue.remove',
-  positional: ['queue', 'ref'],
-  says: { yes: 'removed <ref>', no: 'there is no item "<ref>"', exit: 'NOT_FOUND' },
-})
-
-const cleanup = verb({
-  name: 'cleanup',
-  operation: 'queue.cleanup',
-  summary: 'Remove finished items older than an age (0 = all). Events stay.',
-  positional: ['queue'],
-  asks: async (call) => {
-    const { removed, more } = await call.execute('queue.cleanup', { ...call.input, dryRun: true })
-    if (removed === 0) return null
-    return `This removes ${more ? 'more than ' : ''}${counted(removed, 'finished item')}.`
-  },
-  async act(call) {
-    const isDryRun = call.input.dryRun === true
-    const execute = (piece: number) => call.execute('queue.cleanup', call.input, piece)
-    const pieces = await inPieces(execute, () => isDryRun)
-    return { removed: sumOf(pieces, ({ removed }) => removed), isDryRun }
-  },
-  text: ({ removed, isDryRun }) => `${isDryRun ? 'would remove' : 'removed'} ${removed}`,
-  json: ({ removed, isDryRun }) => ({ removed, dryRun: isDryRun }),
-})
-
-const reclaimStale = verb({
-  name: 'reclaim-stale',
-  operation: 'queue.reclaimStale',
-  positional: ['queue', 'thresholdMs'],
-  options: [linesOption],
-  help: 'It goes by the last sign of life, not by the lease, so it also takes manual leases that have not lapsed.\nDo not run it from cron; `holdfast recover` and `holdfast locks cleanup` are safe there.\n  holdfast queue reclaim-stale merges 300s',
-  act: async (call) => healingLines(call, await call.execute('queue.reclaimStale', call.input)),
-  text: (report, view, { dryRun }) => healingText(report, view, freedInQueue(report), dryRun === true),
-})
-
 /** A queue has no messages. */
 function freedInQueue({ entriesReclaimed, locksCleaned }: Parameters<typeof freedText>[0]): string {
   return freedText({ entriesReclaimed, locksCleaned })
 }
 
-const recover = verb({
-  name: 'recover',
-  operation: 'recovery.run',
-  summary: 'Reclaim what lapsed in one queue, and what dead holders held there.',
-  positional: ['queue'],
-  requires: ['queue'],
-  hides: ['first', 'only', 'pauseReason', 'maxAgeMs'],
-  options: [linesOption],
-  async act(call) {
-    const hf = await call.open()
-    const queue = hf.queue(call.input.queue as string)
-    return healingLines(call, await queue.detectAndRecoverStale({ dryRun: call.input.dryRun === true }))
-  },
-  text: (report, view, { dryRun }) =>
-    healingText(
-      report,
-      view,
-      `${freedInQueue(report)}; put ${counted(report.promoted, 'due item')} in line`,
-      dryRun === true,
-    ),
-})
-
-const recoveryStats = verb({
-  name: 'recovery-stats',
-  operation: 'recovery.stats',
-  positional: ['queue'],
-  async act(call) {
-    const hf = await call.open()
-    const { queue } = call.input
-    return queue === undefined ? hf.recovery.getRecoveryStats() : hf.queue(queue).getRecoveryStats()
-  },
-  details: recoveryDetails,
-})
-
 export const queueControlVerbs = [
-  retry,
-  cancel,
-  priority,
-  releaseFromQuarantine,
-  pause,
-  resume,
-  define,
-  remove,
-  cleanup,
-  reclaimStale,
-  recover,
-  recoveryStats,
+  verb({ name: 'retry', operation: 'queue.retry', ...onItem }),
+  verb({ name: 'cancel', operation: 'queue.cancel', ...onItem }),
+  verb({
+    name: 'priority',
+    noun: 'item',
+    operation: 'queue.setPriority',
+    positional: ['queue', 'ref', 'priority'],
+    text: (item) => `${itemLine(item)}, priority ${item.priority}`,
+  }),
+  verb({
+    name: 'release-from-quarantine',
+    operation: 'queue.releaseFromQuarantine',
+    ...onItem,
+  }),
+  verb({
+    name: 'pause',
+    operation: 'queue.pause',
+    positional: ['queue'],
+    text: ({ changed, queue }) => `${queue.name}  ${changed ? 'paused' : 'was already paused'}`,
+  }),
+  verb({
+    name: 'resume',
+    operation: 'queue.resume',
+    positional: ['queue'],
+    text: ({ changed, queue }) => `${queue.name}  ${changed ? 'resumed' : 'was not paused'}`,
+  }),
+  verb({
+    name: 'define',
+    noun: 'queue',
+    operation: 'queue.define',
+    makesStore: true,
+    positional: ['queue'],
+    help: '  holdfast queue define merges --workflow merge',
+    details: queueDetails,
+  }),
+  verb({
+    name: 'remove',
+    noun: 'removed',
+    operation: 'queue.remove',
+    positional: ['queue', 'ref'],
+    says: { yes: 'removed <ref>', no: 'there is no item "<ref>"', exit: 'NOT_FOUND' },
+  }),
+  verb({
+    name: 'cleanup',
+    operation: 'queue.cleanup',
+    summary: 'Remove finished items older than an age (0 = all). Events stay.',
+    positional: ['queue'],
+    asks: async (call) => {
+      const { removed, more } = await call.execute('queue.cleanup', { ...call.input, dryRun: true })
+      if (removed === 0) return null
+      return `This removes ${more ? 'more than ' : ''}${counted(removed, 'finished item')}.`
+    },
+    async act(call) {
+      const dryRun = call.input.dryRun === true
+      const execute = (piece: number) => call.execute('queue.cleanup', call.input, piece)
+      const pieces = await inPieces(execute, () => dryRun)
+      return { removed: sumOf(pieces, ({ removed }) => removed), dryRun }
+    },
+    text: ({ removed, dryRun }) => `${dryRun ? 'would remove' : 'removed'} ${removed}`,
+  }),
+  verb({
+    name: 'reclaim-stale',
+    operation: 'queue.reclaimStale',
+    positional: ['queue', 'thresholdMs'],
+    options: [linesOption],
+    help: 'It goes by the last sign of life, not by the lease, so it also takes manual leases that have not lapsed.\nDo not run it from cron; `holdfast recover` and `holdfast locks cleanup` are safe there.\n  holdfast queue reclaim-stale merges 300s',
+    act: async (call) => healingLines(call, await call.execute('queue.reclaimStale', call.input)),
+    text: (report, view, { dryRun }) => healingText(report, view, freedInQueue(report), dryRun === true),
+  }),
+  verb({
+    name: 'recover',
+    operation: 'recovery.run',
+    summary: 'Reclaim what lapsed in one queue, and what dead holders held there.',
+    positional: ['queue'],
+    requires: ['queue'],
+    hides: ['first', 'only', 'pauseReason', 'maxAgeMs'],
+    options: [linesOption],
+    async act(call) {
+      const hf = await call.open()
+      const queue = hf.queue(call.input.queue as string)
+      return healingLines(call, await queue.detectAndRecoverStale({ dryRun: call.input.dryRun === true }))
+    },
+    text: (report, view, { dryRun }) =>
+      healingText(
+        report,
+        view,
+        `${freedInQueue(report)}; made ${counted(report.promoted, 'due item')} ready`,
+        dryRun === true,
+      ),
+  }),
+  verb({
+    name: 'recovery-stats',
+    operation: 'recovery.stats',
+    positional: ['queue'],
+    async act(call) {
+      const hf = await call.open()
+      const { queue } = call.input
+      return queue === undefined ? hf.recovery.getRecoveryStats() : hf.queue(queue).getRecoveryStats()
+    },
+    details: recoveryDetails,
+  }),
 ]

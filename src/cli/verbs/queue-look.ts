@@ -6,14 +6,6 @@ import { verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { itemColumns, itemDetails } from './item-text.ts'
 
-const list = verb({
-  name: 'list',
-  operation: 'queue.list',
-  positional: ['queue'],
-  negatable: { quarantined: 'only what is not quarantined' },
-  columns: itemColumns,
-})
-
 /** What a table of queues and the details of one have in common. */
 const limits = [
   ['queue', 'name'],
@@ -23,61 +15,11 @@ const limits = [
   ['crashes', ({ maxCrashes }) => (maxCrashes === 0 ? 'any' : maxCrashes)],
 ] as const satisfies readonly Column<QueueView>[]
 
-const queues = verb({
-  name: 'queues',
-  operation: 'queue.listQueues',
-  columns: [...limits, ['paused', pausedSince]],
-})
-
 function pausedSince(queue: QueueView, view: View): string {
   if (queue.pausedAt === null) return ''
   const reason = queue.pauseReason === null ? '' : `: ${queue.pauseReason}`
   return `${view.time(queue.pausedAt)} by ${queue.pausedBy ?? 'an unknown agent'}${reason}`
 }
-
-const show = verb({
-  name: 'show',
-  noun: 'item',
-  operation: 'queue.get',
-  summary: 'Show an item by id or key.',
-  positional: ['queue', 'ref'],
-  missing: ({ queue, ref }) => `queue ${queue} has no item "${ref}"`,
-  details: itemDetails,
-})
-
-const position = verb({
-  name: 'position',
-  noun: 'position',
-  operation: 'queue.position',
-  positional: ['queue', 'ref'],
-  text: (position) => (position === null ? 'not in line' : String(position)),
-})
-
-const stats = verb({
-  name: 'stats',
-  operation: 'queue.stats',
-  positional: ['queue'],
-  details: [
-    ['exists', ({ exists }) => (exists ? null : 'no, nobody has used a queue of this name yet')],
-    'total',
-    'pending',
-    'blocked',
-    'quarantined',
-    'processing',
-    'completed',
-    'failed',
-    'cancelled',
-    ['oldest ready', 'oldestReadyMs'],
-    'paused',
-    [
-      'by state',
-      ({ byState }) =>
-        Object.entries(byState)
-          .map(([state, count]) => `${state} ${count}`)
-          .join(', '),
-    ],
-  ],
-})
 
 export const queueDetails: readonly Detail<QueueView>[] = [
   ...limits,
@@ -92,30 +34,82 @@ function backoffText({ baseMs, factor, maxMs }: NonNullable<QueueView['backoff']
   return `${formatDuration(baseMs)}, then ${factor} times as long, up to ${formatDuration(maxMs)}`
 }
 
-const describe = verb({
-  name: 'describe',
-  noun: 'queue',
-  operation: 'queue.describe',
-  summary: 'Get a queue with its workflow and limits.',
-  positional: ['queue'],
-  missing: ({ queue }) => `there is no queue "${queue}"`,
-  details: queueDetails,
-})
-
-const quarantine = verb({
-  name: 'quarantine',
-  operation: 'queue.list',
-  summary: 'List quarantined items, which lost one holder after another, and why.',
-  positional: ['queue'],
-  fixed: { quarantined: true },
-  hides: ['states', 'phase'],
-  columns: [
-    'id',
-    'key',
-    'crashes',
-    ['since', ({ quarantine }, view) => view.time(quarantine?.at)],
-    ['why', ({ quarantine }) => quarantine?.reason],
-  ],
-})
-
-export const queueLookVerbs = [list, queues, show, position, stats, describe, quarantine]
+export const queueLookVerbs = [
+  verb({
+    name: 'list',
+    operation: 'queue.list',
+    positional: ['queue'],
+    negatable: { quarantined: 'only what is not quarantined' },
+    columns: itemColumns,
+  }),
+  verb({
+    name: 'queues',
+    operation: 'queue.listQueues',
+    columns: [...limits, ['paused', pausedSince]],
+  }),
+  verb({
+    name: 'show',
+    noun: 'item',
+    operation: 'queue.get',
+    summary: 'Show an item by id or key.',
+    positional: ['queue', 'ref'],
+    missing: ({ queue, ref }) => `queue ${queue} has no item "${ref}"`,
+    details: itemDetails,
+  }),
+  verb({
+    name: 'position',
+    noun: 'position',
+    operation: 'queue.position',
+    positional: ['queue', 'ref'],
+    text: (position) => (position === null ? 'not in line' : String(position)),
+  }),
+  verb({
+    name: 'stats',
+    operation: 'queue.stats',
+    positional: ['queue'],
+    details: [
+      ['exists', ({ exists }) => (exists ? null : 'no, nobody has used a queue of this name yet')],
+      'total',
+      'pending',
+      'blocked',
+      'quarantined',
+      'processing',
+      'completed',
+      'failed',
+      'cancelled',
+      ['oldest ready', 'oldestReadyMs'],
+      'paused',
+      [
+        'by state',
+        ({ byState }) =>
+          Object.entries(byState)
+            .map(([state, count]) => `${state} ${count}`)
+            .join(', '),
+      ],
+    ],
+  }),
+  verb({
+    name: 'describe',
+    noun: 'queue',
+    operation: 'queue.describe',
+    summary: 'Get a queue with its workflow and limits.',
+    positional: ['queue'],
+    missing: ({ queue }) => `there is no queue "${queue}"`,
+    details: queueDetails,
+  }),
+  verb({
+    name: 'quarantine',
+    operation: 'queue.list',
+    summary: 'List quarantined items, which lost one holder after another, and why.',
+    positional: ['queue'],
+    fixed: { quarantined: true },
+    hides: ['states', 'phase'],
+    columns: [
+      'id',
+      'key',
+      'crashes',
+      ['since', ({ quarantine }, view) => view.time(quarantine?.at)],
+      ['why', ({ quarantine }) => quarantine?.reason],
+    ],
+  }),
+]

@@ -5,59 +5,47 @@ import { failInput, failOptions } from './queue-work.ts'
 
 const held = { noun: 'item', holds: 'item', isOver: isItemOver, text: itemLine } as const
 
-const updateRebaseMetadata = verb({
-  name: 'update-rebase-metadata',
-  operation: 'queue.updateRebaseMetadata',
-  positional: ['queue', 'ref'],
-  ...held,
-})
-
-const isFresh = verb({
-  name: 'is-fresh',
-  noun: 'fresh',
-  operation: 'queue.isFresh',
-  positional: ['queue', 'ref', 'mainSha'],
-  says: { yes: 'fresh', no: 'not fresh' },
-})
-
-const returnToRebasing = verb({
-  name: 'return-to-rebasing',
-  operation: 'queue.returnToRebasing',
-  positional: ['queue', 'ref', 'mainSha'],
-  ...held,
-})
-
-const beginMerge = verb({
-  name: 'begin-merge',
-  operation: 'queue.beginMerge',
-  positional: ['queue', 'ref'],
-  ...held,
-})
-
-const completeMerge = verb({
-  name: 'complete-merge',
-  operation: 'queue.completeMerge',
-  positional: ['queue', 'ref', 'mergedSha'],
-  ...held,
-  completes: true,
-})
-
-const failMerge = verb({
-  name: 'fail-merge',
-  operation: 'queue.failMerge',
-  positional: ['queue', 'ref', 'error'],
-  hides: ['backoff'],
-  negatable: { retryable: 'retrying cannot help' },
-  options: failOptions,
-  shape: failInput,
-  ...held,
-})
-
 export const queueMergeVerbs = [
-  updateRebaseMetadata,
-  isFresh,
-  returnToRebasing,
-  beginMerge,
-  completeMerge,
-  failMerge,
+  verb({
+    name: 'update-rebase-metadata',
+    operation: 'queue.updateRebaseMetadata',
+    positional: ['queue', 'ref'],
+    ...held,
+  }),
+  verb({
+    name: 'is-fresh',
+    noun: 'fresh',
+    operation: 'queue.isFresh',
+    positional: ['queue', 'ref', 'mainSha'],
+    says: { yes: 'fresh', no: 'not fresh' },
+  }),
+  verb({
+    name: 'return-to-rebasing',
+    operation: 'queue.returnToRebasing',
+    positional: ['queue', 'ref', 'mainSha'],
+    ...held,
+  }),
+  verb({
+    name: 'begin-merge',
+    operation: 'queue.beginMerge',
+    positional: ['queue', 'ref'],
+    ...held,
+  }),
+  verb({
+    name: 'complete-merge',
+    operation: 'queue.completeMerge',
+    positional: ['queue', 'ref', 'mergedSha'],
+    ...held,
+    completes: true,
+  }),
+  verb({
+    name: 'fail-merge',
+    operation: 'queue.failMerge',
+    positional: ['queue', 'ref', 'error'],
+    hides: ['backoff'],
+    negatable: { retryable: 'retrying cannot help' },
+    options: failOptions,
+    shape: failInput,
+    ...held,
+  }),
 ]

@@ -34,39 +34,8 @@ function positionText({ item, position, totalPending, reason }: Added): string {
   return `${itemLine(item)}, ${where}`
 }
 
-const add = verb({
-  name: 'add',
-  operation: 'queue.add',
-  makesStore: true,
-  positional: ['queue', 'payload'],
-  body: 'payload',
-  help: 'The payload is JSON, or plain text:\n  holdfast queue add builds \'{"branch":"main"}\' --priority 3\n  holdfast queue add builds - < payload.json',
-  text: positionText,
-})
-
 /** Most items that one command adds: the limit of one transaction. */
 const maxAdded = 1000
-
-const addMany = verb({
-  name: 'add-many',
-  operation: 'queue.addMany',
-  makesStore: true,
-  summary: 'Add many items, one JSON value per line on stdin. All or nothing, up to 1,000 at once.',
-  positional: ['queue'],
-  hides: ['items'],
-  help: '  seq 100 | holdfast queue add-many numbers',
-  async act(call) {
-    const lines = (await readStdin(call.io)).split('\n').filter((line) => line.trim() !== '')
-    if (lines.length === 0 || lines.length > maxAdded) {
-      throw new InvalidError({
-        what: `stdin has ${lines.length} lines`,
-        next: `give 1 to ${maxAdded} lines, one JSON value per line`,
-      })
-    }
-    const items = lines.map((line, index) => ({ payload: lineValue(line, index + 1) }))
-    return call.execute('queue.addMany', { ...call.input, items })
-  },
-})
 
 function lineValue(line: string, number: number): unknown {
   try {
@@ -80,25 +49,6 @@ function lineValue(line: string, number: number): unknown {
     })
   }
 }
-
-const submit = verb({
-  name: 'submit',
-  operation: 'queue.submit',
-  makesStore: true,
-  positional: ['queue', 'key'],
-  body: 'payload',
-  help: '  holdfast queue submit merges feature-x --head-sha 4f2a9c1',
-  text: (answer) => `${answer.outcome}  ${positionText(answer)}`,
-})
-
-const peek = verb({
-  name: 'peek',
-  noun: 'item',
-  operation: 'queue.peek',
-  positional: ['queue'],
-  text: (item) => (item === null ? 'nothing to claim' : `${itemLine(item)}  ${brief(item.payload)}`),
-  exit: (item) => (item === null ? 6 : 0),
-})
 
 function claimText(claim: ClaimOutcome, view: View): string {
   switch (claim.outcome) {
@@ -134,80 +84,8 @@ const claiming = {
       : [],
 } as const
 
-const next = verb({
-  name: 'next',
-  operation: 'queue.next',
-  act: (call) => claimWaiting(call, 'queue.next', { queue: call.input.queue as string }),
-  ...claiming,
-})
-
-const nextWithLock = verb({
-  name: 'next-with-lock',
-  operation: 'queue.nextWithLock',
-  act: (call) => claimWaiting(call, 'queue.nextWithLock', { queue: call.input.queue as string }),
-  ...claiming,
-})
-
-const claimMany = verb({
-  name: 'claim-many',
-  operation: 'queue.claimMany',
-  positional: ['queue'],
-  options: [forPid],
-  text(claim, view) {
-    if (claim.outcome === 'claimed') return drawTable(itemColumns, claim.items, view)
-    return claim.outcome === 'paused' ? pausedText(claim.reason) : 'nothing to claim'
-  },
-  grants: (claim) => (claim.outcome === 'claimed' ? claim.items.map(itemGrant) : []),
-})
-
-const renew = verb({
-  name: 'renew',
-  noun: 'item',
-  operation: 'queue.renew',
-  positional: ['queue', 'ref'],
-  holds: 'item',
-  text: (item) => `${itemLine(item)}, ${leaseLeft(item.lease?.remainingMs ?? 0)}`,
-})
-
-const release = verb({
-  name: 'release',
-  noun: 'released',
-  operation: 'queue.release',
-  positional: ['queue', 'ref'],
-  holds: 'item',
-  isOver: () => true,
-  says: { yes: 'released', no: 'not released: you no longer hold it', exit: 'LEASE_LOST' },
-})
-
 /** Acts on an item that the caller holds and answers with it. */
 const held = { noun: 'item', holds: 'item', isOver: isItemOver } as const
-
-const progress = verb({
-  name: 'progress',
-  operation: 'queue.progress',
-  positional: ['queue', 'ref', 'progress'],
-  body: 'progress',
-  ...held,
-  text: (item) => `${itemLine(item)}  ${brief(item.progress)}`,
-})
-
-const move = verb({
-  name: 'move',
-  operation: 'queue.move',
-  positional: ['queue', 'ref', 'to'],
-  ...held,
-  text: itemLine,
-})
-
-const done = verb({
-  name: 'complete',
-  operation: 'queue.complete',
-  positional: ['queue', 'ref'],
-  body: 'result',
-  completes: true,
-  ...held,
-  text: itemLine,
-})
 
 /** Builds the error from the positional message and the `--code` option. */
 export function failInput(input: Input, options: Input): Input {
@@ -219,31 +97,127 @@ export function failInput(input: Input, options: Input): Input {
 
 export const failOptions = [{ flags: '--code <text>', description: 'a word for the kind of failure' }]
 
-const fail = verb({
-  name: 'fail',
-  operation: 'queue.fail',
-  positional: ['queue', 'ref', 'error'],
-  hides: ['backoff'],
-  negatable: { retryable: 'retrying cannot help' },
-  options: failOptions,
-  shape: failInput,
-  ...held,
-  text: (item, view) =>
-    item.runAt === null ? itemLine(item) : `${itemLine(item)}, retries at ${view.time(item.runAt)}`,
-})
-
 export const queueWorkVerbs = [
-  add,
-  addMany,
-  submit,
-  peek,
-  next,
-  nextWithLock,
-  claimMany,
-  renew,
-  release,
-  progress,
-  move,
-  done,
-  fail,
+  verb({
+    name: 'add',
+    operation: 'queue.add',
+    makesStore: true,
+    positional: ['queue', 'payload'],
+    body: 'payload',
+    help: 'The payload is JSON, or plain text:\n  holdfast queue add builds \'{"branch":"main"}\' --priority 3\n  holdfast queue add builds - < payload.json',
+    text: positionText,
+  }),
+  verb({
+    name: 'add-many',
+    operation: 'queue.addMany',
+    makesStore: true,
+    summary: 'Add many items, one JSON value per line on stdin. All or nothing, up to 1,000 at once.',
+    positional: ['queue'],
+    hides: ['items'],
+    help: '  seq 100 | holdfast queue add-many numbers',
+    async act(call) {
+      const lines = (await readStdin(call.io)).split('\n').filter((line) => line.trim() !== '')
+      if (lines.length === 0 || lines.length > maxAdded) {
+        throw new InvalidError({
+          what: `stdin has ${lines.length} lines`,
+          next: `give 1 to ${maxAdded} lines, one JSON value per line`,
+        })
+      }
+      const items = lines.map((line, index) => ({ payload: lineValue(line, index + 1) }))
+      return call.execute('queue.addMany', { ...call.input, items })
+    },
+  }),
+  verb({
+    name: 'submit',
+    operation: 'queue.submit',
+    makesStore: true,
+    positional: ['queue', 'key'],
+    body: 'payload',
+    help: '  holdfast queue submit merges feature-x --head-sha 4f2a9c1',
+    text: (answer) => `${answer.outcome}  ${positionText(answer)}`,
+  }),
+  verb({
+    name: 'peek',
+    noun: 'item',
+    operation: 'queue.peek',
+    positional: ['queue'],
+    text: (item) => (item === null ? 'nothing to claim' : `${itemLine(item)}  ${brief(item.payload)}`),
+    exit: (item) => (item === null ? 6 : 0),
+  }),
+  verb({
+    name: 'next',
+    operation: 'queue.next',
+    act: (call) => claimWaiting(call, 'queue.next', { queue: call.input.queue as string }),
+    ...claiming,
+  }),
+  verb({
+    name: 'next-with-lock',
+    operation: 'queue.nextWithLock',
+    act: (call) => claimWaiting(call, 'queue.nextWithLock', { queue: call.input.queue as string }),
+    ...claiming,
+  }),
+  verb({
+    name: 'claim-many',
+    operation: 'queue.claimMany',
+    positional: ['queue'],
+    options: [forPid],
+    text(claim, view) {
+      if (claim.outcome === 'claimed') return drawTable(itemColumns, claim.items, view)
+      return claim.outcome === 'paused' ? pausedText(claim.reason) : 'nothing to claim'
+    },
+    grants: (claim) => (claim.outcome === 'claimed' ? claim.items.map(itemGrant) : []),
+  }),
+  verb({
+    name: 'renew',
+    noun: 'item',
+    operation: 'queue.renew',
+    positional: ['queue', 'ref'],
+    holds: 'item',
+    text: (item) => `${itemLine(item)}, ${leaseLeft(item.lease?.remainingMs ?? 0)}`,
+  }),
+  verb({
+    name: 'release',
+    noun: 'released',
+    operation: 'queue.release',
+    positional: ['queue', 'ref'],
+    holds: 'item',
+    isOver: () => true,
+    says: { yes: 'released', no: 'not released: you no longer hold it', exit: 'LEASE_LOST' },
+  }),
+  verb({
+    name: 'progress',
+    operation: 'queue.progress',
+    positional: ['queue', 'ref', 'progress'],
+    body: 'progress',
+    ...held,
+    text: (item) => `${itemLine(item)}  ${brief(item.progress)}`,
+  }),
+  verb({
+    name: 'move',
+    operation: 'queue.move',
+    positional: ['queue', 'ref', 'to'],
+    ...held,
+    text: itemLine,
+  }),
+  verb({
+    name: 'complete',
+    operation: 'queue.complete',
+    positional: ['queue', 'ref'],
+    body: 'result',
+    completes: true,
+    ...held,
+    text: itemLine,
+  }),
+  verb({
+    name: 'fail',
+    operation: 'queue.fail',
+    positional: ['queue', 'ref', 'error'],
+    hides: ['backoff'],
+    negatable: { retryable: 'retrying cannot help' },
+    options: failOptions,
+    shape: failInput,
+    ...held,
+    text: (item, view) =>
+      item.runAt === null ? itemLine(item) : `${itemLine(item)}, retries at ${view.time(item.runAt)}`,
+  }),
 ]

@@ -2,13 +2,11 @@
 
 import { hasPassword, serverScheme, withoutCredentials } from '../../domain/store-url.ts'
 import { errorCodes } from '../../error-codes.ts'
-import { InvalidError, isHoldfastError } from '../../errors.ts'
 import type { Holdfast } from '../../handle/holdfast.ts'
 import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
-import { parseDuration } from '../duration.ts'
 import { exitCodeOf } from '../exit.ts'
-import { kebab } from '../field.ts'
 import { printJsonTalk, printTalk } from '../print.ts'
+import { graceDefault, graceMs, readRequest } from '../run-request.ts'
 import {
   type NotHeld,
   ownEnding,
@@ -20,8 +18,9 @@ import {
 } from '../run-subject.ts'
 import { SignalRelay } from '../signal-relay.ts'
 import { type Call, verb } from '../verb.ts'
+import type { View } from '../view.ts'
 import { heldBy, pausedText } from './item-text.ts'
-import { waitOption, waitOptionMs } from './wait.ts'
+import { waitOption } from './wait.ts'
 
 interface Ran {
   readonly kind: RunSubject['kind']
@@ -32,8 +31,6 @@ interface Ran {
   readonly endedBy: 'run' | 'command' | 'other'
   readonly exitCode: number
 }
-
-const graceDefault = '5s'
 
 export const run = verb({
   name: 'run',
@@ -264,79 +261,11 @@ function ranTo(
   return { kind, id, token, outcome, exitCode, endedBy }
 }
 
-function readRequest(call: Call): Omit<RunRequest, 'signal'> {
-  const { lock, queue, task, nextTask, lease, slots, reason, review } = call.options as Record<
-    string,
-    string | undefined
-  >
-  assertOfUse(call)
-  const given = [lock, queue, task, nextTask].filter((each) => each !== undefined)
-  if (given.length !== 1) {
-    throw new InvalidError({
-      what: given.length === 0 ? 'no lock, queue or task was given' : 'only one thing can be held',
-      next: 'give one of --lock, --queue, --task and --next-task',
-    })
-  }
-  if (slots !== undefined && !/^[1-9]\d{0,3}$/.test(slots)) {
-    throw new InvalidError({ what: `--slots: "${slots}" is not a number of slots`, next: 'give 1 to 1000' })
-  }
-  graceMs(call)
-  return {
-    ...(lock === undefined ? {} : { lock }),
-    ...(queue === undefined ? {} : { queue }),
-    ...(task === undefined ? {} : { task }),
-    ...(nextTask === undefined ? {} : { nextTask: true }),
-    ...(slots === undefined ? {} : { slots: Number(slots) }),
-    ...(reason === undefined ? {} : { reason }),
-    ...(lease === undefined ? {} : { leaseMs: named('--lease', lease) }),
-    ...(review === undefined ? {} : { review: true }),
-    waitMs: waitOptionMs(call),
-  }
-}
-
-/** Options that have an effect only together with one of these. */
-const companions: Readonly<Record<string, readonly string[]>> = {
-  slots: ['lock'],
-  reason: ['lock'],
-  review: ['task', 'nextTask'],
-}
-
-/** Refuses options that would have no effect, because the user relies on them. */
-function assertOfUse({ options, idempotencyKey }: Call): void {
-  if (idempotencyKey !== undefined) {
-    throw new InvalidError({
-      what: '--idempotency-key has no effect here: a command is run each time',
-      next: 'leave it out',
-    })
-  }
-  for (const [option, others] of Object.entries(companions)) {
-    if (options[option] === undefined || others.some((other) => options[other] !== undefined)) continue
-    throw new InvalidError({
-      what: `--${option} has no effect here`,
-      next: `leave it out, or give it with ${others.map((other) => `--${kebab(other)}`).join(' or ')}`,
-    })
-  }
-}
-
-function graceMs(call: Call): number {
-  const { killAfter = graceDefault } = call.options as { killAfter?: string }
-  return named('--kill-after', killAfter)
-}
-
-function named(option: string, text: string): number {
-  try {
-    return parseDuration(text)
-  } catch (error) {
-    if (!isHoldfastError(error)) throw error
-    throw new InvalidError({ what: `${option}: ${error.what}`, next: error.next })
-  }
-}
-
-function blockedText({ waitingFor = [], runAt = null }: NotHeld, view: Parameters<typeof heldBy>[2]): string {
+function blockedText({ waitingFor = [], runAt = null }: NotHeld, view: View): string {
   return runAt === null ? `it waits for ${waitingFor.join(', ')}` : `not before ${view.time(runAt)}`
 }
 
-function refusalText(answer: NotHeld, view: Parameters<typeof heldBy>[2]): string {
+function refusalText(answer: NotHeld, view: View): string {
   const { outcome, holder = null, expiresAt = null, reason = null } = answer
   if (outcome === 'held') return heldBy(holder, expiresAt, view)
   if (outcome === 'paused') return pausedText(reason)

@@ -14,10 +14,7 @@ import { untilInterrupted } from './stream.ts'
 export const status = verb({
   name: 'status',
   operation: 'fleet.status',
-  async act(call) {
-    const hf = await call.open()
-    return hf.fleet.status()
-  },
+  act: async (call) => (await call.open()).fleet.status(),
   // Leave one line of the screen for the prompt.
   text: (fleet, view) => statusText(fleet, view, view.rows === null ? null : view.rows - 1),
 })

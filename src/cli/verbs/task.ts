@@ -4,7 +4,6 @@ import { counted } from '../../domain/count.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
 import { taskQueue } from '../../domain/task.ts'
 import { errorCodes } from '../../error-codes.ts'
-import type { LockStatus } from '../../operations/lease/watch.ts'
 import type {
   BatchClaimOutcome,
   NextTaskOutcome,
@@ -13,12 +12,10 @@ import type {
 import type { TaskView } from '../../operations/task/view.ts'
 import { inPieces } from '../../runtime/session/input.ts'
 import { lines, textLines } from '../drawing.ts'
-import { formatDuration } from '../duration.ts'
-import { type Column, type Detail, drawDetails, drawTable } from '../layout.ts'
+import { type Column, type Detail, drawTable } from '../layout.ts'
 import { verb } from '../verb.ts'
 import { leaseLeft, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
-import { healingText } from './healing-text.ts'
 import {
   heldBy,
   holderText,
@@ -28,7 +25,7 @@ import {
   pausedText,
   quarantineText,
 } from './item-text.ts'
-import { marksOf } from './lease-marks.ts'
+import { taskLockVerbs } from './task-lock.ts'
 import { claimWaiting, waitOption } from './wait.ts'
 
 function taskLine(task: TaskView): string {
@@ -82,38 +79,6 @@ const taskDetails: readonly Detail<TaskView>[] = [
   ['note', ({ notes }, view) => notes.map(({ at, by, text }) => `${view.time(at)} ${by}: ${text}`)],
 ]
 
-const add = verb({
-  name: 'add',
-  noun: 'task',
-  operation: 'tasks.addTask',
-  makesStore: true,
-  positional: ['title'],
-  body: 'body',
-  help: "  holdfast task add 'Fix the flaky login test' --key T-1 --label bug --path src/login.ts",
-  text: taskLine,
-})
-
-const list = verb({
-  name: 'list',
-  operation: 'tasks.listTasks',
-  negatable: {
-    owner: 'only tasks without an owner',
-    host: 'only tasks that belong on no particular machine',
-  },
-  columns: taskColumns,
-})
-
-const show = verb({
-  name: 'show',
-  noun: 'task',
-  operation: 'tasks.getTask',
-  summary: 'Show a task by id or key.',
-  positional: ['ref'],
-  missing: ({ ref }) => `there is no task "${ref}"`,
-  details: taskDetails,
-  below: ({ body }) => (body === '' ? null : textLines(body, '  ')),
-})
-
 function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): string {
   switch (claim.outcome) {
     case 'claimed':
@@ -150,42 +115,6 @@ const claimed = {
     claim.outcome === 'claimed' ? [itemGrant(claim.task)] : [],
 } as const
 
-const claim = verb({
-  name: 'claim',
-  operation: 'tasks.claimTaskForAgent',
-  positional: ['ref'],
-  holds: 'task',
-  ...claimed,
-})
-
-const next = verb({
-  name: 'next',
-  operation: 'tasks.claimNext',
-  act: (call) => claimWaiting(call, 'tasks.claimNext', { queue: taskQueue, wanted: call.input }),
-  negatable: {
-    owner: 'only tasks without an owner',
-    host: 'only tasks that belong on no particular machine',
-  },
-  makesStore: true,
-  help: 'Exit code 6: nothing fits; 4: the limit of held tasks is reached; 9: tasks are paused.',
-  ...claimed,
-  options: [forPid, waitOption],
-})
-
-const claimMany = verb({
-  name: 'claim-many',
-  operation: 'tasks.batchClaim',
-  positional: ['refs'],
-  options: [forPid],
-  text(answer, view) {
-    if (answer.outcome === 'claimed') return drawTable(taskColumns, answer.tasks, view)
-    if (answer.outcome === 'paused') return pausedText(answer.reason)
-    const refusals = answer.failed.map((each) => `${each.ref}  ${refusalText(each, view)}`)
-    return lines(['none claimed', ...refusals])
-  },
-  grants: (answer) => (answer.outcome === 'claimed' ? answer.tasks.map(itemGrant) : []),
-})
-
 function refusalText(
   each: Extract<BatchClaimOutcome, { outcome: 'refused' }>['failed'][number],
   view: View,
@@ -193,162 +122,147 @@ function refusalText(
   return each.outcome === 'impossible' ? each.reason : claimText(each, view)
 }
 
-const renew = verb({
-  name: 'renew',
-  noun: 'task',
-  operation: 'tasks.renewLease',
-  positional: ['ref'],
-  holds: 'task',
-  text: (task) => `${taskLine(task)}, ${leaseLeft(task.lease?.remainingMs ?? 0)}`,
-})
-
-const release = verb({
-  name: 'release',
-  noun: 'released',
-  operation: 'tasks.releaseTask',
-  positional: ['ref'],
-  holds: 'task',
-  isOver: () => true,
-  says: { yes: 'released', no: 'not released: nobody held it', exit: 'LEASE_LOST' },
-})
-
-const update = verb({
-  name: 'update',
-  operation: 'tasks.updateTask',
-  negatable: { owner: 'it has no owner', host: 'it belongs on no particular machine' },
-  body: 'body',
-  ...held,
-  help: '  holdfast task update T-1 --note "the parser is done" --expected-version 3',
-  text: (task) => `${taskLine(task)}, version ${task.version}`,
-})
-
-const review = verb({ name: 'review', operation: 'tasks.reviewTask', ...held, text: taskLine })
-
-const done = verb({
-  name: 'complete',
-  operation: 'tasks.completeTask',
-  body: 'result',
-  ...held,
-  text: taskLine,
-})
-
-const remove = verb({
-  name: 'remove',
-  noun: 'removed',
-  operation: 'tasks.removeTask',
-  positional: ['ref'],
-  help: "  holdfast task remove T-1 --reason 'the feature was dropped' --dependents release",
-  says: { yes: 'removed <ref>', no: 'there is no task "<ref>"', exit: 'NOT_FOUND' },
-})
-
-const handoff = verb({
-  name: 'handoff',
-  operation: 'tasks.handoff',
-  negatable: { to: 'they have no owner' },
-  summary: 'Release every task you hold, with a note for the next agent.',
-  options: [forPid],
-  async act(call) {
-    const pieces = await inPieces(async (piece) => {
-      const answer = await call.execute('tasks.handoff', call.input, piece)
-      for (const { id, token } of answer.tasks) call.leases.forget({ kind: 'item', name: id }, token)
-      return answer
-    })
-    return { tasks: pieces.flatMap(({ tasks }) => tasks) }
-  },
-  text: ({ tasks }) => lines([...tasks.map(({ id }) => id), `released ${tasks.length}`]),
-})
-
-const conflict = verb({
-  name: 'check-conflict',
-  operation: 'tasks.checkUpdateConflict',
-  positional: ['ref', 'expectedVersion'],
-  text: ({ hasConflict, currentVersion }) =>
-    `${hasConflict ? 'changed meanwhile' : 'unchanged'}, version ${currentVersion}`,
-  exit: ({ hasConflict }) => (hasConflict ? errorCodes.VERSION_MISMATCH.exit : 0),
-})
-
-const lockStatus = verb({
-  name: 'lock-status',
-  noun: 'lock',
-  operation: 'tasks.getLockStatus',
-  positional: ['ref'],
-  act: async (call) => (await call.open()).tasks.getLockStatus(String(call.input.ref)),
-  text: (status, view) => (status === null ? 'not locked' : drawDetails(statusDetails, status, view)),
-})
-
-const statusDetails: readonly Detail<LockStatus>[] = [
-  ['task', 'taskId'],
-  ['assignee', ({ assignee }) => assignee ?? 'an unknown agent'],
-  ['since', ({ assignedAt }, view) => view.leaseTime(assignedAt)],
-  ['until', ({ lockUntil }, view) => view.leaseTime(lockUntil)],
-  ['left', ({ isExpired, remainingMs }) => (isExpired ? null : formatDuration(remainingMs))],
-  ['state', stateText],
-  'token',
-]
-
-function stateText(status: LockStatus): string {
-  const expired = status.isExpired ? [`expired ${formatDuration(status.expiredMs)} ago`] : []
-  return [...expired, ...marksOf(status)].join(', ') || 'held'
-}
-
-const cleanupLocks = verb({
-  name: 'cleanup-locks',
-  operation: 'tasks.cleanupExpiredLocks',
-  summary: 'Return tasks to Todo whose lock expired longer ago than an age. Never prompts.',
-  async act(call) {
-    const { maxAgeMs = 0, dryRun = false } = call.input
-    const hf = await call.open()
-    return hf.tasks.cleanupExpiredLocksWithReport({ maxAgeMs, dryRun })
-  },
-  text: ({ locks }, view, { dryRun }) =>
-    healingText(
-      {
-        recoveryTimestamp: view.now,
-        reclaimed: locks.map(({ taskId, assignee, lockUntil, expiredMs, evidence }) => ({
-          kind: 'item',
-          id: taskId,
-          holder: assignee,
-          expiresAt: lockUntil,
-          expiredForMs: expiredMs,
-          evidence,
-        })),
-      },
-      view,
-      counted(locks.length, 'task'),
-      dryRun === true,
-    ),
-})
-
-const hints = verb({
-  name: 'hints',
-  operation: 'tasks.hints',
-  text: ({ overlaps, waves, criticalPath }) =>
-    lines([
-      ...overlaps.map(
-        ({ tasks, because, shared }) =>
-          `overlap: ${tasks.join(' and ')} by ${because}${shared.length > 0 ? ` (${shared.join(', ')})` : ''}`,
-      ),
-      ...waves.map((wave, index) => `wave ${index + 1}: ${wave.join(', ')}`),
-      ...(criticalPath.length > 0 ? [`longest chain: ${criticalPath.join(' > ')}`] : []),
-    ]),
-})
-
 export const taskVerbs = [
-  add,
-  list,
-  show,
-  claim,
-  next,
-  claimMany,
-  renew,
-  release,
-  update,
-  review,
-  done,
-  remove,
-  handoff,
-  conflict,
-  lockStatus,
-  cleanupLocks,
-  hints,
+  verb({
+    name: 'add',
+    noun: 'task',
+    operation: 'tasks.addTask',
+    makesStore: true,
+    positional: ['title'],
+    body: 'body',
+    help: "  holdfast task add 'Fix the flaky login test' --key T-1 --label bug --path src/login.ts",
+    text: taskLine,
+  }),
+  verb({
+    name: 'list',
+    operation: 'tasks.listTasks',
+    negatable: {
+      owner: 'only tasks without an owner',
+      host: 'only tasks that belong on no particular machine',
+    },
+    columns: taskColumns,
+  }),
+  verb({
+    name: 'show',
+    noun: 'task',
+    operation: 'tasks.getTask',
+    summary: 'Show a task by id or key.',
+    positional: ['ref'],
+    missing: ({ ref }) => `there is no task "${ref}"`,
+    details: taskDetails,
+    below: ({ body }) => (body === '' ? null : textLines(body, '  ')),
+  }),
+  verb({
+    name: 'claim',
+    operation: 'tasks.claimTaskForAgent',
+    positional: ['ref'],
+    holds: 'task',
+    ...claimed,
+  }),
+  verb({
+    name: 'next',
+    operation: 'tasks.claimNext',
+    act: (call) => claimWaiting(call, 'tasks.claimNext', { queue: taskQueue, wanted: call.input }),
+    negatable: {
+      owner: 'only tasks without an owner',
+      host: 'only tasks that belong on no particular machine',
+    },
+    makesStore: true,
+    help: 'Exit code 6: nothing fits; 4: the limit of held tasks is reached; 9: tasks are paused.',
+    ...claimed,
+    options: [forPid, waitOption],
+  }),
+  verb({
+    name: 'claim-many',
+    operation: 'tasks.batchClaim',
+    positional: ['refs'],
+    options: [forPid],
+    text(answer, view) {
+      if (answer.outcome === 'claimed') return drawTable(taskColumns, answer.tasks, view)
+      if (answer.outcome === 'paused') return pausedText(answer.reason)
+      const refusals = answer.failed.map((each) => `${each.ref}  ${refusalText(each, view)}`)
+      return lines(['none claimed', ...refusals])
+    },
+    grants: (answer) => (answer.outcome === 'claimed' ? answer.tasks.map(itemGrant) : []),
+  }),
+  verb({
+    name: 'renew',
+    noun: 'task',
+    operation: 'tasks.renewLease',
+    positional: ['ref'],
+    holds: 'task',
+    text: (task) => `${taskLine(task)}, ${leaseLeft(task.lease?.remainingMs ?? 0)}`,
+  }),
+  verb({
+    name: 'release',
+    noun: 'released',
+    operation: 'tasks.releaseTask',
+    positional: ['ref'],
+    holds: 'task',
+    isOver: () => true,
+    says: { yes: 'released', no: 'not released: nobody held it', exit: 'LEASE_LOST' },
+  }),
+  verb({
+    name: 'update',
+    operation: 'tasks.updateTask',
+    negatable: { owner: 'it has no owner', host: 'it belongs on no particular machine' },
+    body: 'body',
+    ...held,
+    help: '  holdfast task update T-1 --note "the parser is done" --expected-version 3',
+    text: (task) => `${taskLine(task)}, version ${task.version}`,
+  }),
+  verb({ name: 'review', operation: 'tasks.reviewTask', ...held, text: taskLine }),
+  verb({
+    name: 'complete',
+    operation: 'tasks.completeTask',
+    body: 'result',
+    ...held,
+    text: taskLine,
+  }),
+  verb({
+    name: 'remove',
+    noun: 'removed',
+    operation: 'tasks.removeTask',
+    positional: ['ref'],
+    help: "  holdfast task remove T-1 --reason 'the feature was dropped' --dependents release",
+    says: { yes: 'removed <ref>', no: 'there is no task "<ref>"', exit: 'NOT_FOUND' },
+  }),
+  verb({
+    name: 'handoff',
+    operation: 'tasks.handoff',
+    negatable: { to: 'they have no owner' },
+    summary: 'Release every task you hold, with a note for the next agent.',
+    options: [forPid],
+    async act(call) {
+      const pieces = await inPieces(async (piece) => {
+        const answer = await call.execute('tasks.handoff', call.input, piece)
+        for (const { id, token } of answer.tasks) call.leases.forget({ kind: 'item', name: id }, token)
+        return answer
+      })
+      return { tasks: pieces.flatMap(({ tasks }) => tasks) }
+    },
+    text: ({ tasks }) => lines([...tasks.map(({ id }) => id), `released ${tasks.length}`]),
+  }),
+  verb({
+    name: 'check-conflict',
+    operation: 'tasks.checkUpdateConflict',
+    positional: ['ref', 'expectedVersion'],
+    text: ({ hasConflict, currentVersion }) =>
+      `${hasConflict ? 'changed meanwhile' : 'unchanged'}, version ${currentVersion}`,
+    exit: ({ hasConflict }) => (hasConflict ? errorCodes.VERSION_MISMATCH.exit : 0),
+  }),
+  ...taskLockVerbs,
+  verb({
+    name: 'hints',
+    operation: 'tasks.hints',
+    text: ({ overlaps, waves, criticalPath }) =>
+      lines([
+        ...overlaps.map(
+          ({ tasks, because, shared }) =>
+            `overlap: ${tasks.join(' and ')} by ${because}${shared.length > 0 ? ` (${shared.join(', ')})` : ''}`,
+        ),
+        ...waves.map((wave, index) => `wave ${index + 1}: ${wave.join(', ')}`),
+        ...(criticalPath.length > 0 ? [`longest chain: ${criticalPath.join(' > ')}`] : []),
+      ]),
+  }),
 ]

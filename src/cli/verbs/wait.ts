@@ -1,9 +1,9 @@
 /** `--wait`: waits until there is something to claim, or for at most the given time. */
 
-import { InvalidError, isHoldfastError } from '../../errors.ts'
+import { InvalidError } from '../../errors.ts'
 import type { ResultOf } from '../../operations/table.ts'
 import { waitIsOver } from '../../runtime/waiting/claim-wait.ts'
-import { parseDuration } from '../duration.ts'
+import { parseDurationOption } from '../duration.ts'
 import { whileInterruptible } from '../interrupt.ts'
 import type { Call, OwnOption } from '../verb.ts'
 
@@ -20,13 +20,8 @@ export function waitOptionMs({ options }: Pick<Call, 'options'>): number {
   const { wait } = options as { wait?: string | true }
   if (wait === undefined) return 0
   if (wait === true) return dayMs
-  try {
-    const waitMs = parseDuration(wait)
-    if (waitMs <= dayMs) return waitMs
-  } catch (error) {
-    if (!isHoldfastError(error)) throw error
-    throw new InvalidError({ what: `--wait: ${error.what}`, next: error.next })
-  }
+  const waitMs = parseDurationOption('--wait', wait)
+  if (waitMs <= dayMs) return waitMs
   throw new InvalidError({
     what: `--wait: ${wait} is longer than a day`,
     next: 'leave out the duration to wait for as long as it takes',

@@ -2,6 +2,8 @@
  * Turns what a batch decided into as few statements as possible: per table, one for all changed rows, one for all new
  * ones and one for all removed ones, and one for all events. Guarded updates and deletes raise an error if they meet
  * another number of rows than expected, because COMMIT is already on its way.
+ *
+ * More than 300 lines, because it is one pass over the changes, in the order in which the statements are sent.
  */
 import type { StoredEvent, Subject } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'

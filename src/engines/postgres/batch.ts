@@ -4,6 +4,8 @@
  * COMMIT together. A batch waits for rows while it holds others only in one fixed order: names, items by id, then
  * whatever is searched and claimed, which skips rows that others hold. So two batches never wait for each other in a
  * circle.
+ *
+ * More than 300 lines, because the steps of a transaction share what was locked, loaded and decided before.
  */
 import { noteRings } from '../../domain/bell.ts'
 import type { Item } from '../../domain/item.ts'

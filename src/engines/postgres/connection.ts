@@ -1,6 +1,9 @@
 /**
  * One connection. Statements asked for in the same event-loop turn go to the server together and are answered in order,
  * with rows as arrays: inside a transaction in one piece, outside each on its own.
+ *
+ * More than 300 lines, because all of it is the state of one socket: who waits, what is prepared, and whether a
+ * transaction is open.
  */
 import type { Socket } from 'node:net'
 import type { Client, ClientConfig, Notification, QueryArrayConfig } from 'pg'

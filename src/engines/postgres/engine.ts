@@ -2,6 +2,9 @@
  * The PostgreSQL engine: group commit over two connections. One lane runs the batches of writes; the other answers
  * reads and listens for the bells that others ring. Leases are renewed on the second, or on whichever is free first
  * while it is busy.
+ *
+ * More than 300 lines, because it ties together what a store on a server has: two lanes, the clock, the branch and the
+ * bells.
  */
 import { type Environment, settlesWithin } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'

@@ -2,6 +2,8 @@
  * A lane is one connection that runs batches one after the other, and the commands that wait for the next batch. After
  * the connection is lost and found again, the lane settles the commit in doubt: its row in the store says which batch
  * was the last.
+ *
+ * More than 300 lines, because each step of a batch must know what to do when the connection is lost right there.
  */
 import { isCommitted, isLost, type SentBatch } from '../../domain/commit-loss.ts'
 import type { Outage } from '../../domain/outage.ts'

@@ -1,7 +1,7 @@
 /** Numbered migrations, applied in order inside one transaction; any number of processes may open at once. */
-import { readdirSync, readFileSync } from 'node:fs'
 import type { Facts } from '../../error-facts.ts'
 import { HoldfastError } from '../../errors.ts'
+import { migrationsIn } from '../migration.ts'
 import type { Address } from './address.ts'
 import { isLockedOut } from './classify.ts'
 import { assertOwnSchema } from './ownership.ts'
@@ -11,21 +11,7 @@ import { inSchema, quoted } from './schema-name.ts'
 /** Runs a query inside the transaction of the migration, which must be READ COMMITTED; rows are arrays. */
 export type Run = (query: Query | string, values?: readonly unknown[]) => Promise<readonly Row[]>
 
-interface Migration {
-  readonly number: number
-  readonly sql: string
-}
-
-let migrations: readonly Migration[] | undefined
-
-function readMigrations(): readonly Migration[] {
-  const folder = new URL('./migrations/', import.meta.url)
-  migrations ??= readdirSync(folder)
-    .filter((name) => name.endsWith('.sql'))
-    .sort()
-    .map((name) => ({ number: Number.parseInt(name, 10), sql: readFileSync(new URL(name, folder), 'utf8') }))
-  return migrations
-}
+const readMigrations = migrationsIn(new URL('./migrations/', import.meta.url))
 
 export function schemaVersion(): number {
   return readMigrations().at(-1)?.number ?? 0

@@ -2,6 +2,9 @@
  * The SQLite engine: group commit. All commands waiting in one event-loop iteration share one `begin immediate …
  * commit`. Each one loads, decides and applies before the next starts, so later commands see earlier ones and a refused
  * one leaves no trace. Nothing is awaited inside a transaction.
+ *
+ * More than 300 lines, because queueing, the transaction and what follows a commit share one state, and nothing may be
+ * awaited in between.
  */
 import { noteRings } from '../../domain/bell.ts'
 import { isUnknownBoot } from '../../domain/boot.ts'

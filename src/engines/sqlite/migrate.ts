@@ -1,27 +1,13 @@
 /** Numbered migrations, applied in order inside one write transaction, because two openers may race. */
-import { readdirSync, readFileSync } from 'node:fs'
 import type { Facts } from '../../error-facts.ts'
 import { HoldfastError } from '../../errors.ts'
+import { migrationsIn } from '../migration.ts'
 import type { Connection } from './connection.ts'
 
 /** "hold" in ASCII, in the file's header: tells our stores from other programs' SQLite files. */
 const applicationId = 0x686f6c64
 
-interface Migration {
-  readonly number: number
-  readonly sql: string
-}
-
-let migrations: readonly Migration[] | undefined
-
-function readMigrations(): readonly Migration[] {
-  const folder = new URL('./migrations/', import.meta.url)
-  migrations ??= readdirSync(folder)
-    .filter((name) => name.endsWith('.sql'))
-    .sort()
-    .map((name) => ({ number: Number.parseInt(name, 10), sql: readFileSync(new URL(name, folder), 'utf8') }))
-  return migrations
-}
+const readMigrations = migrationsIn(new URL('./migrations/', import.meta.url))
 
 export function schemaVersion(): number {
   return readMigrations().at(-1)?.number ?? 0

@@ -199,7 +199,7 @@ export class Tasks {
     })
   }
 
-  /** Gives a task back. False when nobody held it any more; HELD, naming the holder, when somebody else does. */
+  /** Gives a task back. False when nobody held it; HELD, naming the holder, when somebody else does. */
   async releaseTask(
     ref: string,
     options: TokenOptions & {

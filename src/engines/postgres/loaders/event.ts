@@ -1,25 +1,11 @@
 /** Events, what retention left of removed ones, and the token floor. */
-import type { StoredEvent } from '../../../domain/event.ts'
 import type { Horizon } from '../../../domain/horizon.ts'
 import type { Checkpoint, ImageRow } from '../../../port/event.ts'
+import { event, eventColumns } from '../../event-row.ts'
 import { walkedEvents } from '../../event-walk.ts'
 import { decodeAll, decodeFirst, locking, Parameters, query } from '../rows.ts'
 import { columnsOf, tables, youngerAt, youngerWriters } from '../tables.ts'
 import type { Loaders } from './loader.ts'
-
-const eventColumns = [
-  'seq',
-  'at',
-  'kind',
-  'subject',
-  'id',
-  'queue',
-  'version',
-  'agent',
-  'token',
-  'change',
-  'detail',
-] as const
 
 /** All transactions below this have ended, so nothing more can be numbered there. */
 const horizon =
@@ -38,15 +24,6 @@ cross join lateral (
   order by t.seq
   limit 1
 ) sample`
-
-function event(row: readonly unknown[]): StoredEvent {
-  const fields = Object.fromEntries(eventColumns.map((name, index) => [name, row[index]]))
-  return { ...fields, change: parse(fields.change), detail: parse(fields.detail) } as StoredEvent
-}
-
-function parse(text: unknown): unknown {
-  return typeof text === 'string' ? JSON.parse(text) : null
-}
 
 /** When the last events are asked for, one that is held back would be the last. */
 function endsFeed(newest: boolean, before: number | null | undefined): boolean {

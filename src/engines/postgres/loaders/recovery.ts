@@ -1,6 +1,6 @@
 /** What healing did and would do. */
 import type { RecoveryFailure, RecoveryRun, RecoveryTotal } from '../../../port/recovery.ts'
-import type { Row } from '../plan.ts'
+import { lastRunOf } from '../../recovery-row.ts'
 import { decodeAll, decodeFirst, now, Parameters, query, readableItem, readableLock } from '../rows.ts'
 import { tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -118,16 +118,3 @@ limit ${parameters.add(limit)}`
     }
   },
 } satisfies Partial<Loaders>
-
-function lastRunOf(row: Row) {
-  const [at, trigger, by, locksCleaned, entriesReclaimed, quarantined, messagesReclaimed] = row
-  return {
-    at: Number(at),
-    trigger: String(trigger),
-    by: String(by),
-    locksCleaned: Number(locksCleaned),
-    entriesReclaimed: Number(entriesReclaimed),
-    quarantined: Number(quarantined),
-    messagesReclaimed: Number(messagesReclaimed),
-  }
-}

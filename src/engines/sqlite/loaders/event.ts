@@ -1,30 +1,11 @@
 /** Events, what retention keeps of removed ones, and the token floor. */
-import type { StoredEvent } from '../../../domain/event.ts'
 import type { Horizon } from '../../../domain/horizon.ts'
 import type { Checkpoint, ImageRow } from '../../../port/event.ts'
+import { event, eventColumns } from '../../event-row.ts'
 import { walkedEvents } from '../../event-walk.ts'
 import { select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
-
-const eventColumns = [
-  'seq',
-  'at',
-  'kind',
-  'subject',
-  'id',
-  'queue',
-  'version',
-  'agent',
-  'token',
-  'change',
-  'detail',
-] as const
-
-function event(row: readonly unknown[]): StoredEvent {
-  const fields = Object.fromEntries(eventColumns.map((name, index) => [name, row[index]]))
-  return { ...fields, change: parse(fields.change), detail: parse(fields.detail) } as StoredEvent
-}
 
 /** Events of other namespaces may lie in between; a sample is not worth a long search. */
 const selectSample = `select at
@@ -34,10 +15,6 @@ limit 1`
 
 function halvings(distance: number): number[] {
   return distance < 1 ? [] : [distance, ...halvings(Math.floor(distance / 2))]
-}
-
-function parse(text: unknown): unknown {
-  return typeof text === 'string' ? JSON.parse(text) : null
 }
 
 export const eventLoaders = {

@@ -1,6 +1,7 @@
 /** What healing has done and would do. */
 import type { RecoveryFailure, RecoveryRun, RecoveryTotal } from '../../../port/recovery.ts'
 import { QueryTexts } from '../../query-texts.ts'
+import { lastRunOf } from '../../recovery-row.ts'
 import { inList, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -149,16 +150,3 @@ limit ${limit}`,
 } satisfies Partial<Loaders>
 
 const isOfDead = 'instance in (select value from json_each(?3))'
-
-function lastRunOf(row: readonly unknown[]) {
-  const [at, trigger, by, locksCleaned, entriesReclaimed, quarantined, messagesReclaimed] = row
-  return {
-    at: Number(at),
-    trigger: String(trigger),
-    by: String(by),
-    locksCleaned: Number(locksCleaned),
-    entriesReclaimed: Number(entriesReclaimed),
-    quarantined: Number(quarantined),
-    messagesReclaimed: Number(messagesReclaimed),
-  }
-}

@@ -1,0 +1,69 @@
+/** What `holdfast run` is asked to hold, as read from its options. */
+import { InvalidError } from '../errors.ts'
+import { parseDurationOption } from './duration.ts'
+import { kebab } from './field.ts'
+import type { RunRequest } from './run-subject.ts'
+import type { Call } from './verb.ts'
+import { waitOptionMs } from './verbs/wait.ts'
+
+/** Between TERM and KILL. */
+export const graceDefault = '5s'
+
+export function readRequest(call: Call): Omit<RunRequest, 'signal'> {
+  const { lock, queue, task, nextTask, lease, slots, reason, review } = call.options as Record<
+    string,
+    string | undefined
+  >
+  assertOfUse(call)
+  const given = [lock, queue, task, nextTask].filter((each) => each !== undefined)
+  if (given.length !== 1) {
+    throw new InvalidError({
+      what: given.length === 0 ? 'no lock, queue or task was given' : 'only one thing can be held',
+      next: 'give one of --lock, --queue, --task and --next-task',
+    })
+  }
+  if (slots !== undefined && !/^[1-9]\d{0,3}$/.test(slots)) {
+    throw new InvalidError({ what: `--slots: "${slots}" is not a number of slots`, next: 'give 1 to 1000' })
+  }
+  graceMs(call)
+  return {
+    ...(lock === undefined ? {} : { lock }),
+    ...(queue === undefined ? {} : { queue }),
+    ...(task === undefined ? {} : { task }),
+    ...(nextTask === undefined ? {} : { nextTask: true }),
+    ...(slots === undefined ? {} : { slots: Number(slots) }),
+    ...(reason === undefined ? {} : { reason }),
+    ...(lease === undefined ? {} : { leaseMs: parseDurationOption('--lease', lease) }),
+    ...(review === undefined ? {} : { review: true }),
+    waitMs: waitOptionMs(call),
+  }
+}
+
+/** Options that have an effect only together with one of these. */
+const companions: Readonly<Record<string, readonly string[]>> = {
+  slots: ['lock'],
+  reason: ['lock'],
+  review: ['task', 'nextTask'],
+}
+
+/** Refuses options that would have no effect, because the user relies on them. */
+function assertOfUse({ options, idempotencyKey }: Call): void {
+  if (idempotencyKey !== undefined) {
+    throw new InvalidError({
+      what: '--idempotency-key has no effect here: a command is run each time',
+      next: 'leave it out',
+    })
+  }
+  for (const [option, others] of Object.entries(companions)) {
+    if (options[option] === undefined || others.some((other) => options[other] !== undefined)) continue
+    throw new InvalidError({
+      what: `--${option} has no effect here`,
+      next: `leave it out, or give it with ${others.map((other) => `--${kebab(other)}`).join(' or ')}`,
+    })
+  }
+}
+
+export function graceMs(call: Call): number {
+  const { killAfter = graceDefault } = call.options as { killAfter?: string }
+  return parseDurationOption('--kill-after', killAfter)
+}
