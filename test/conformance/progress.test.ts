@@ -261,7 +261,7 @@ forEachEngine((engine) => {
     expect(left).toBeLessThan(keys.length)
     expect(again).toMatchObject({ outcome: 'completed', progress: { done: keys.length, failed: 0 } })
     expect(reopened).toBe('ILLEGAL_MOVE')
-    expect(await store.countRows()).toMatchObject({ outcome: 0, progress: 1 })
+    expect(await store.countRows()).toMatchObject({ outcome: 0, run: 1 })
   })
 
   test('whether to stop is yes when nobody can tell [L12] [P5]', async () => {

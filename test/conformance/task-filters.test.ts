@@ -50,7 +50,7 @@ forEachEngine((engine) => {
 
     const ids = claims.flatMap((claim) => (claim.outcome === 'claimed' ? [claim.task.id] : []))
     expect(empty.outcome).toBe('empty')
-    expect(atOnce).toMatchObject({ found: true, place: { from: { priority: 9 } } })
+    expect(atOnce).toMatchObject({ found: true, position: { from: { priority: 9 } } })
     expect(ids.sort()).toEqual(wanted.map(({ id }) => id).sort())
   })
 
