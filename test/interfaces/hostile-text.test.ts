@@ -442,7 +442,7 @@ function spoilTexts(file: string): void {
     message: ['context'],
     delivery: ['last_error'],
     outcome: ['error'],
-    progress: ['pause_reason'],
+    run: ['pause_reason'],
     queue: ['paused_by', 'pause_reason'],
     instance: ['end_reason'],
     recovery_failure: ['error'],
