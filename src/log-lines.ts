@@ -74,8 +74,8 @@ export const logLines = {
   'renew.failed': {
     levels: ['warn', 'error'],
     means:
-      'Leases could not be renewed. Renewal is retried until they lapse; at `error` the thread that renews has died.',
-    remedy: 'Check that the store can be reached. After an `error`, restart the process.',
+      'Leases could not be renewed. Renewal is retried until they lapse; at `error` the thread that renews has died and is started again within a second.',
+    remedy: 'Check that the store can be reached. If `error` repeats, restart the process and report it.',
     fields: { subject: 'The lease, if there was only one.', leases: 'How many leases were due.', error },
   },
   'renew.seldom': {

@@ -1,4 +1,4 @@
-/** Exit codes of outcomes that are normal but not success. Those of errors are in `errors.ts`. */
+/** Exit codes of outcomes that are normal but not success. Those of errors are in `error-codes.ts`. */
 import { errorCodes } from '../error-codes.ts'
 
 /** Nothing to do; for use in shell loops. */

@@ -1,5 +1,5 @@
 /**
- * Keeps the tokens of leases granted to commands, so that `done` needs no token where `next` was run. One file per
+ * Keeps the tokens of leases granted to commands, so that `complete` needs no token where `next` was run. One file per
  * lease, beside the store, readable only by its user. Separate files, because many commands run at once and none may
  * overwrite what another has written.
  */

@@ -85,7 +85,7 @@ export function describeItem(item: Pick<Item, 'id' | 'key' | 'queue'>): string {
   return `item ${item.key === null ? item.id : `${item.key} (${item.id})`} of queue ${item.queue}`
 }
 
-/** The only place that decides which line an item is in. */
+/** The only place that decides which line an item is in, except when no rule knows its state (`quarantineItem`). */
 export function phaseOf(item: Omit<Item, 'phase'>, workflow: Workflow): Phase {
   const state = stateOf(workflow, item.state)
   if (state.closed) return 'closed'

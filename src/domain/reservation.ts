@@ -127,7 +127,7 @@ function assertOwnShare(live: readonly Lock[], { agent, patterns, quotas }: Rese
   const steps = costToNext([...patterns, ...own.flatMap((lock) => lock.patterns ?? [])])
   if (steps <= maxOwnSteps) return
   throw new InvalidError({
-    what: `comparing with what ${agent} would have reserved takes others ${steps} steps, more than ${maxOwnSteps}`,
+    what: `the patterns of ${agent} would take ${steps} steps to compare with the next reservation; the limit per agent is ${maxOwnSteps}`,
     next: 'start patterns with folder names, and use fewer braces and wildcards',
     facts: { agent, steps, maxSteps: maxOwnSteps },
   })

@@ -138,7 +138,7 @@ export class Holdfast {
   }
 
   /**
-   * Executes any operation by name, as the CLI, HTTP and MCP do; for everyday work, use the typed methods. `instance`
+   * Executes any operation by name, as the CLI does; for everyday work, use the typed methods. `instance`
    * is a process that joined with `instance.join`: a claim then belongs to that process, and nobody renews it.
    */
   execute<Name extends OperationName>(
@@ -158,7 +158,7 @@ export class Holdfast {
   }
 
   /**
-   * Repeats a claim whenever the queue may have work, until the answer is enough or the time is up. For interfaces.
+   * Repeats a claim whenever the queue may have work, until the answer is enough or the time is up. The command line uses this.
    */
   waitForWork<Answer>(wait: ClaimWait<Answer>): Promise<Answer> {
     return waitForWork(this.#session, wait)

@@ -1,6 +1,5 @@
 /**
- * An operation: one row of the table from which the library's methods, the CLI, HTTP routes, MCP tools and the
- * reference are built. `needs` names the rows to load from the input and the caller alone; `decide` is pure and
+ * An operation: one row of the table from which the library's methods, the CLI and the reference are built. `needs` names the rows to load from the input and the caller alone; `decide` is pure and
  * synchronous.
  */
 import type * as z from 'zod'
@@ -43,7 +42,7 @@ export interface Operation<
   readonly class?: 'client' | 'internal'
   /** Input that only the runtime may fill in: a caller that could state it could forge a proof of death. */
   readonly facts?: readonly Fact[]
-  /** It overrides somebody else's holding or wish: whoever does that says why, and the audit keeps it. */
+  /** It takes something from its holder or overrides a setting, so a reason is required, and kept in the audit. */
   readonly needsReason?: true
   /** It may add work to a queue: a worker waiting there claims in the same transaction. */
   readonly addsWork?: true

@@ -1,7 +1,7 @@
 /**
  * The port between rules and storage. A command names the rows it needs with selectors from a closed union. The engine
  * loads them, the rules decide, and the engine applies the changes with their events, guarded by version and token, in
- * one transaction. An engine contains no rule.
+ * one transaction. An engine decides nothing about a row it changes.
  */
 import type { Environment } from '../environment.ts'
 import type { Log } from '../logger.ts'

@@ -42,7 +42,7 @@ const arrows: Record<string, readonly string[]> = {
   testing: [...belowInterfaces, 'handle', 'index'],
   // What a program holds: everything it calls, over the operations.
   handle: belowInterfaces,
-  // Opens two engines at once and carries rows between them; heals the one before.
+  // Opens two engines at once and carries rows between them; recovers the source first.
   copy: [...vocabulary, 'port', 'engines', 'domain', 'environment', 'host', 'handle'],
   // The command line starts the others, so it alone may reach across. It needs the domain's words (names of queues,
   // nearest names), not its rules.
@@ -54,16 +54,10 @@ const arrows: Record<string, readonly string[]> = {
     'runtime',
     'copy',
     'index',
-    'http',
-    'mcp',
-    'merge',
     'import',
     'host',
     'environment',
   ],
-  http: [...vocabulary, 'operations', 'handle', 'index'],
-  mcp: [...vocabulary, 'operations', 'handle', 'index'],
-  merge: [...vocabulary, 'operations', 'handle', 'index'],
   // Reads SQLite files with the engine's driver: two copies of SQLite in one process drop each other's locks.
   import: [...vocabulary, 'operations', 'handle', 'index', 'domain', 'engines'],
   delivery: [...vocabulary, 'operations', 'domain', 'environment'],

@@ -14,7 +14,7 @@ export interface AcquireOptions extends ClaimOptions {
   readonly slots?: number | undefined
   /** Its holder may acquire it again, and must release it as many times. */
   readonly reentrant?: boolean | undefined
-  /** How long to keep it free after its holder is lost; default 0. */
+  /** How long nobody may acquire it after its holder is lost; default 0. */
   readonly delayMs?: number | undefined
   /** How long to wait in line, ms; default 0: answer at once. */
   readonly waitMs?: number | undefined

@@ -171,7 +171,7 @@ export class Queue<Input = unknown, Output = Input> {
     return this.#held.change('queue.renew', ref, {}, options)
   }
 
-  /** Records progress (any JSON). Progress shows that the work is sound, so it resets the item's crash count to 0. */
+  /** Records progress (any JSON). Progress that is new since the last crash clears the item's crash count, at most ten times. */
   progress(
     ref: string,
     progress: unknown,

@@ -44,7 +44,7 @@ const acquireInput = lazily(() =>
       .boolean()
       .optional()
       .describe('Its holder may acquire it again, and must release it as many times.'),
-    delayMs: fields.leaseMs.describe('How long to keep it free after its holder is lost; default 0.'),
+    delayMs: fields.leaseMs.describe('How long nobody may acquire it after its holder is lost; default 0.'),
     token: fields.token,
     wait: z.boolean().optional().describe('Wait in line when it is held.'),
     waiter: fields.text(100).optional().describe("The waiter's id, as returned by an earlier call."),

@@ -1,9 +1,10 @@
+/** What recovery takes from lost holders: the changes, their events, and the record of the run. */
 import { builtInWorkflow } from '../../domain/built-in-workflows.ts'
 import type { Healer } from '../../domain/healer.ts'
 import { type Process, recordedLoss, recordLoss } from '../../domain/instance.ts'
 import type { Item } from '../../domain/item.ts'
 import { holderOf, type Lock } from '../../domain/lock.ts'
-import { processingLockName } from '../../domain/queue.ts'
+import { queueOfLock } from '../../domain/queue.ts'
 import { countRecovered, type ItemRules, type Reclaimed, type ReclaimedItem } from '../../domain/recovery.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
@@ -102,7 +103,7 @@ export function lockReclaim(
 /** What a recovery run did: one row for each queue it took something from, and one for what belongs to no queue. */
 export function runRows(context: Context, trigger: string, { items, locks, deliveries }: Taken): Change[] {
   const itemQueues = items.map(({ before }) => before.queue)
-  const lockQueues = locks.map(({ before }) => queueOfLock(before.name))
+  const lockQueues = locks.map(({ before }) => queueOfLock(before.name) ?? '')
   const queues = new Set([...itemQueues, ...lockQueues, ...deliveries.map(() => '')])
   return [...queues].flatMap((queue): Change[] => {
     const { locksCleaned, entriesReclaimed, quarantined } = countRecovered(
@@ -124,12 +125,6 @@ export function runRows(context: Context, trigger: string, { items, locks, deliv
     }
     return [{ table: 'recoveryRun', before: null, after }]
   })
-}
-
-/** A processing lock belongs to its queue, a named lock to none. */
-function queueOfLock(name: string): string {
-  const prefix = processingLockName('')
-  return name.startsWith(prefix) ? name.slice(prefix.length) : ''
 }
 
 /** Adds the process that did it to the detail of each event, because all that heal for others act under one name. */
