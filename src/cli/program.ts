@@ -99,7 +99,10 @@ function makeProgram(args: readonly string[], io: Io, version: string, outcome: 
 export const globalOptions: readonly (readonly [flags: string, description: string])[] = [
   ['--json', 'print one JSON object on stdout; streams print one per line'],
   ['--store <url>', 'a path or URL; default HOLDFAST_URL, then the nearest .holdfast/'],
-  ['--agent <name>', 'act under this name; default HOLDFAST_AGENT'],
+  [
+    '--agent <name>',
+    'act under this name; default HOLDFAST_AGENT, else a name that all such commands on this machine share',
+  ],
   ['--namespace <name>', 'work in this namespace; default HOLDFAST_NAMESPACE'],
   [
     '--idempotency-key <key>',

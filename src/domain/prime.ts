@@ -13,6 +13,8 @@ export interface PrimeFacts {
   readonly unread: number
   /** Titles of claimable tasks, best first. */
   readonly tasks: readonly string[]
+  /** Other queues that have something ready. */
+  readonly queues: readonly string[]
   /** Whether a process is registered for the agent. */
   readonly isRegistered: boolean
 }
@@ -22,19 +24,24 @@ export interface Advice {
   readonly operation: string | null
 }
 
-export function advise({ holds, unread, tasks, isRegistered }: PrimeFacts): Advice[] {
+export function advise({ holds, unread, tasks, queues, isRegistered }: PrimeFacts): Advice[] {
   // Work comes first, because locks are only held for its sake.
   const first = holds.find(({ kind }) => kind === 'task' || kind === 'item') ?? holds[0]
   const [task] = tasks
+  const [queue] = queues
+  const isFree = first === undefined
   return [
     ...(first === undefined ? [] : [{ what: goOnWith(first), operation: null }]),
     ...(unread === 0
       ? []
       : [{ what: `answer ${counted(unread, 'unread message')}`, operation: 'messages.inbox' }]),
-    ...(first === undefined && task !== undefined
+    ...(isFree && task !== undefined
       ? [{ what: `claim the next task: ${task}`, operation: 'tasks.claimNext' }]
       : []),
-    ...(first === undefined && task === undefined
+    ...(isFree && task === undefined && queue !== undefined
+      ? [{ what: `claim from queue ${queue}`, operation: 'queue.next' }]
+      : []),
+    ...(isFree && task === undefined && queue === undefined
       ? [{ what: 'nothing to claim: wait for work, or add some', operation: 'tasks.addTask' }]
       : []),
     ...(isRegistered

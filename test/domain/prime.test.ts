@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { advise, type PrimeFacts } from '../../src/domain/prime.ts'
 
-const idle: PrimeFacts = { holds: [], unread: 0, tasks: [], isRegistered: true }
+const idle: PrimeFacts = { holds: [], unread: 0, tasks: [], queues: [], isRegistered: true }
 const what = (facts: Partial<PrimeFacts>) => advise({ ...idle, ...facts }).map((advice) => advice.what)
 
 test('what an agent holds comes first, and nothing new with it', () => {
@@ -35,6 +35,12 @@ test('then messages, then the next task', () => {
   expect(advise({ ...idle, unread: 2, tasks: ['T-2', 'T-3'] })).toEqual([
     { what: 'answer 2 unread messages', operation: 'messages.inbox' },
     { what: 'claim the next task: T-2', operation: 'tasks.claimNext' },
+  ])
+})
+
+test('without a task it is told of a queue that has something ready', () => {
+  expect(advise({ ...idle, queues: ['builds', 'mails'] })).toEqual([
+    { what: 'claim from queue builds', operation: 'queue.next' },
   ])
 })
 

@@ -1,5 +1,6 @@
 /** `holdfast prime`: one page for an agent to read when it starts. */
 import { boundedText } from '../../domain/count.ts'
+import { getAgentIdSimple } from '../../host/agent-id.ts'
 import type { PrimePage } from '../../operations/fleet/prime.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
@@ -43,19 +44,27 @@ function pageText(page: PrimePage): Drawing {
           `- ${name}: ${boundedText(ready)} ready, ${boundedText(held)} held${paused ? ', paused' : ''}`,
       ),
     ),
-    ...section(
-      'Do first',
-      advice.map(({ what }) => `- ${what}`),
-    ),
+    ...section('Do first', [
+      ...(agent === getAgentIdSimple() ? [unnamed] : []),
+      ...advice.map(
+        ({ what, operation }) => `- ${what}${operation === 'agents.register' ? `: ${register}` : ''}`,
+      ),
+    ]),
     ...section('Commands', commands),
   ]
   return lines(all.filter((each, index) => each !== '' || all[index - 1] !== ''))
 }
 
+const unnamed =
+  '- set HOLDFAST_AGENT to a name of your own: everyone on this machine who has none shares yours, and what it holds'
+
+const register = '`holdfast agent register --pid $PPID`'
+
 const commands = [
   '- `holdfast task next` claims a task under a 30-minute lease; then use `task renew`, `task update --note` and `task complete`',
+  '- `holdfast queue next <queue>` claims an item under a 5-minute lease; then `queue renew` and `queue complete`',
   '- `holdfast msg inbox`, `msg receive-ack <id>`, `msg send <to> <text>`',
-  "- `holdfast lock reserve 'src/x/**'` before you edit; `lock who-has <path>` says who did",
+  "- `holdfast lock reserve 'src/x/**'` before you edit, for 5 minutes; then `lock renew <name>` or `lock release <name>`; `lock who-has <path>` says who did",
   '- `holdfast explain <id>` says why something is waiting, held or stuck',
   '- Exit code 5 means the lease is lost: stop working on that thing. 6 means nothing to do.',
 ]

@@ -223,6 +223,7 @@ async function settle(subject: RunSubject, ending: Ending, scope: RunScope): Pro
       ? subject.giveBack('the command was interrupted')
       : subject.finish(ending),
   )
+  if (outcome === 'failed' && !scope.call.isJson) printTalk(scope.call.io, failedText(subject, exitCode))
   if (outcome !== 'lost') return ranTo(subject, outcome, 'run', exitCode)
   const own = await printOwnEnding(subject, scope)
   return own === null ? lost(subject) : ranTo(subject, own, 'command', exitCode)
@@ -246,6 +247,10 @@ const ownEndings: Readonly<Record<RunOutcome, string>> = {
 
 function ownEndingText({ kind, id }: RunSubject, outcome: RunOutcome): string {
   return `holdfast: ${kind} ${id} was ${ownEndings[outcome]} by the command itself`
+}
+
+function failedText({ kind, id }: RunSubject, exitCode: number): string {
+  return `holdfast: ${kind} ${id} failed with exit code ${exitCode}; \`holdfast explain ${id}\` says what happens next`
 }
 
 function lost(subject: RunSubject): Ran {

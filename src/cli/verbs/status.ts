@@ -254,9 +254,7 @@ function runText({ runs }: FleetReport, { colors }: View): Drawing {
 function restText({ messages, recovery }: FleetReport, view: View): Drawing {
   const due = recovery.due === 0 ? 'nothing to do' : `${recovery.due} due`
   const looked =
-    recovery.lastSweptAt === null
-      ? 'no background process'
-      : `last checked ${view.time(recovery.lastSweptAt)}`
+    recovery.lastSweptAt === null ? 'not checked yet' : `last checked ${view.time(recovery.lastSweptAt)}`
   const needed = recovery.lastRunAt === null ? 'never needed' : `last needed ${view.time(recovery.lastRunAt)}`
   return lines([
     `messages  ${messages.pending} waiting for an answer, ${messages.dead} dead`,

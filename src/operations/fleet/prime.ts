@@ -91,6 +91,7 @@ export const prime = operation({
         return message ? [viewLetter(message, delivery)] : []
       })
       const { registered } = rows
+      const queues = primeQueues(rows, more.ready)
       const tasks = [...rows.tasks.items, ...rows.offers].sort(compareInLine).slice(0, tasksShown)
       return {
         changes: [],
@@ -100,7 +101,7 @@ export const prime = operation({
           holds,
           unread,
           tasks: tasks.map((item) => viewTask(viewItem(item, context.now))),
-          queues: primeQueues(rows, more.ready),
+          queues,
           moreQueues: rows.queues.more,
           advice: advise({
             holds: holds.map(({ kind, title, holder, isRenewed }) => ({
@@ -111,6 +112,9 @@ export const prime = operation({
             })),
             unread: unread.length,
             tasks: tasks.map(titleOf),
+            queues: queues
+              .filter(({ name, ready, paused }) => name !== taskQueue && ready.count > 0 && !paused)
+              .map(({ name }) => name),
             isRegistered: registered !== null,
           }),
         },
