@@ -46,9 +46,7 @@ function pageText(page: PrimePage): Drawing {
     ),
     ...section('Do first', [
       ...(agent === getAgentIdSimple() ? [unnamed] : []),
-      ...advice.map(
-        ({ what, operation }) => `- ${what}${operation === 'agents.register' ? `: ${register}` : ''}`,
-      ),
+      ...advice.map(({ what }) => `- ${what}`),
     ]),
     ...section('Commands', commands),
   ]
@@ -58,13 +56,12 @@ function pageText(page: PrimePage): Drawing {
 const unnamed =
   '- set HOLDFAST_AGENT to a name of your own: everyone on this machine who has none shares yours, and what it holds'
 
-const register = '`holdfast agent register --pid $PPID`'
-
 const commands = [
   '- `holdfast task next` claims a task under a 30-minute lease; then use `task renew`, `task update --note` and `task complete`',
   '- `holdfast queue next <queue>` claims an item under a 5-minute lease; then `queue renew` and `queue complete`',
   '- `holdfast msg inbox`, `msg receive-ack <id>`, `msg send <to> <text>`',
   "- `holdfast lock reserve 'src/x/**'` before you edit, for 5 minutes; then `lock renew <name>` or `lock release <name>`; `lock who-has <path>` says who did",
+  '- `holdfast agent register --pid $PPID` registers the process that runs you',
   '- `holdfast explain <id>` says why something is waiting, held or stuck',
   '- Exit code 5 means the lease is lost: stop working on that thing. 6 means nothing to do.',
 ]
