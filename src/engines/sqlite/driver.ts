@@ -63,9 +63,9 @@ function choose(): Driver {
   const unfit: string[] = []
   for (const name of isOwnFit() ? ['node:sqlite', '@photostructure/sqlite'] : ['@photostructure/sqlite']) {
     const { DatabaseSync } = require(name) as SqliteModule
-    const version = versionOf(DatabaseSync)
+    const { version, hasLimits } = lookAt(DatabaseSync)
     // Node's own driver has had limits since 24.15. Without them, one value of a stranger's file could fill the memory.
-    if (isFitVersion(version) && 'limits' in DatabaseSync.prototype) {
+    if (isFitVersion(version) && hasLimits) {
       return {
         name,
         sqliteVersion: version,
@@ -73,7 +73,7 @@ function choose(): Driver {
           guarded(new DatabaseSync(path, { ...options, timeout: 0 }), maxLength),
       }
     }
-    unfit.push(`${name} has ${version}`)
+    unfit.push(`${name} has ${version}${hasLimits ? '' : ' without limits'}`)
   }
   throw new HoldfastError('STORE_UNFIT', {
     what: `no usable SQLite: ${unfit.join(', ')}`,
@@ -104,9 +104,11 @@ function isOwnFit(): boolean {
   return nodeMajor >= 24 && isFitVersion(process.versions.sqlite ?? '')
 }
 
-function versionOf(DatabaseSync: SqliteModule['DatabaseSync']): string {
+function lookAt(DatabaseSync: SqliteModule['DatabaseSync']): { version: string; hasLimits: boolean } {
   const database = new DatabaseSync(':memory:')
-  const row = database.prepare('select sqlite_version() as version').get() as { version: string }
+  const { version } = database.prepare('select sqlite_version() as version').get() as { version: string }
+  // Node's own driver has them on each database, the package on the class.
+  const hasLimits = 'limits' in database
   database.close()
-  return row.version
+  return { version, hasLimits }
 }
