@@ -190,6 +190,10 @@ forEachEngine((engine) => {
       'queue.renew': (hf) => hf.queue('jobs').renew('held', key),
       'queue.progress': (hf) => hf.queue('jobs').progress('held', 1, key),
       'tasks.claimNext': (hf) => hf.tasks.claimNext(key),
+      'runs.start': (hf) => hf.runs.start('new', { lock: 'second', ...key }),
+      'runs.record': (hf) => hf.runs.record('started', { done: 1, ...key }),
+      'runs.pause': (hf) => hf.runs.pause('started', key),
+      'runs.fail': (hf) => hf.runs.fail('started', { reason: 'broken', ...key }),
     }
 
     test.each(Object.entries(own))('of %s is refused, and no token is told [S5c-41]', async (_name, act) => {
@@ -197,6 +201,9 @@ forEachEngine((engine) => {
       await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
       await hf.tasks.addTask('one')
       await take(hf, 'deploy')
+      await take(hf, 'first', { run: 'started' })
+      await take(hf, 'second', { run: 'new' })
+      await hf.runs.start('started', { lock: 'first' })
       const first = await act(hf)
 
       const refused = await refusal(() => act(other))

@@ -95,6 +95,8 @@ export const start = operation({
   name: 'runs.start',
   summary: 'Start a run under the lock that is held for it.',
   effect: 'write',
+  // The answer has the token of the lock.
+  agentIdentifies: 'request',
   input: () =>
     z.strictObject({
       run: runName(),
@@ -131,6 +133,8 @@ export const resume = operation({
   name: 'runs.resume',
   summary: 'Resume a paused or failed run, under the lock that is held for it now.',
   effect: 'write',
+  // The answer has the token of the lock.
+  agentIdentifies: 'request',
   input: () => z.strictObject({ run: runName(), lock: lockName(), token: fields.token, total: total() }),
   output: progressView,
   needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } as const }),
@@ -165,6 +169,8 @@ export const pause = operation({
   name: 'runs.pause',
   summary: 'Pause a run before its next item. Anybody may. A no-op when it is already paused.',
   effect: 'write',
+  // The answer has the token of the lock.
+  agentIdentifies: 'request',
   tokenIdentifies: 'request',
   input: () =>
     z.strictObject({
@@ -189,6 +195,8 @@ export const fail = operation({
   name: 'runs.fail',
   summary: 'Fail a run, with a reason. It can be resumed.',
   effect: 'write',
+  // The answer has the token of the lock.
+  agentIdentifies: 'request',
   input: () =>
     z.strictObject({
       run: runName(),
@@ -214,6 +222,8 @@ export const reopen = operation({
   name: 'runs.reopen',
   summary: 'Reopen a completed run for more items; it is paused with a new total, ready to resume.',
   effect: 'write',
+  // The answer has the token of the lock.
+  agentIdentifies: 'request',
   input: () =>
     z.strictObject({
       run: runName(),

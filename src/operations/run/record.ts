@@ -51,6 +51,8 @@ export const record = operation({
   name: 'runs.record',
   summary: 'Add to the counts of a run, under the token of its lock. A paused run stays paused.',
   effect: 'write',
+  // The answer has the token of the lock.
+  agentIdentifies: 'request',
   input: () =>
     z.strictObject({
       run: runName(),
