@@ -204,3 +204,24 @@ const tenSecondsLater = `update holdfast.meta
 
 const anHourAhead = `create or replace function holdfast.now_ms() returns bigint language sql volatile as
   $$ select floor(extract(epoch from clock_timestamp()) * 1000)::bigint + 3600000 $$`
+
+test('a mark of the clock that is no number stops nobody, and is replaced [S5e-6]', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store)
+  const mark = async () => {
+    const [row] = await own.query<{ value: string }>(
+      store,
+      "select value from holdfast.meta where key = 'clock_checked_at'",
+    )
+    return row?.value ?? ''
+  }
+  await until('there is a mark', async () => /^\d+$/.test(await mark()))
+  await own.query(store, "update holdfast.meta set value = 'late' where key = 'clock_checked_at'")
+
+  await until('it is replaced', async () => {
+    await hf.state('document').get()
+    return /^\d+$/.test(await mark())
+  })
+
+  await expect(openHere(store, { background: false })).resolves.toBeDefined()
+})

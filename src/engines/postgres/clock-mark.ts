@@ -32,6 +32,15 @@ const isAnyoneThere = `exists (
   and l.objid::bigint = $1::bigint & 4294967295
 )`
 
+/** A value that is no number counts as missing: every batch reads it, and none may fail because of it. */
+function numberIn(column: string): string {
+  return `case when ${column} ~ '^[0-9]{1,18}$' then ${column}::bigint end`
+}
+
+function isStale(column: string): string {
+  return `coalesce(${numberIn(column)} <= $2::bigint - ${markEveryMs} or ${numberIn(column)} > holdfast.now_ms(), true)`
+}
+
 /** When a running process last found the clock right, and when one behind a pooler did; 0: never. */
 export interface LastMarks {
   readonly at: number
@@ -40,7 +49,7 @@ export interface LastMarks {
 
 /** Columns of a query. */
 export const lastMarks = [checkedKey, pooledKey]
-  .map((key) => `coalesce((select m.value::bigint from holdfast.meta m where m.key = '${key}'), 0)`)
+  .map((key) => `coalesce((select ${numberIn('m.value')} from holdfast.meta m where m.key = '${key}'), 0)`)
   .join(',\n')
 
 const look = `select holdfast.now_ms(),
@@ -55,10 +64,10 @@ select given.key, $2::bigint::text
 from unnest($1::text[]) as given (key)
 left join holdfast.meta known on known.key = given.key
 where set_config('synchronous_commit', 'off', true) is not null
-and (known.value is null or known.value::bigint <= $2::bigint - ${markEveryMs} or known.value::bigint > holdfast.now_ms())
+and (${isStale('known.value')})
 order by given.key
 on conflict (key) do update set value = excluded.value
-where m.value::bigint <= excluded.value::bigint - ${markEveryMs} or m.value::bigint > holdfast.now_ms()`
+where ${isStale('m.value')}`
 
 const noteUnchecked = `insert into holdfast.meta (key, value)
 select 'clock_unchecked', $1
