@@ -99,7 +99,9 @@ export const openOptions = z.strictObject({
     .min(0)
     .max(maxBusyTimeoutMs)
     .default(5_000)
-    .describe('How long to wait for other writers before failing with BUSY, ms.'),
+    .describe(
+      'How long one process may block all writers before a call fails with BUSY, ms. While others write one after the other, a call waits for up to `patienceMs`.',
+    ),
   patienceMs: z
     .int()
     .min(0)
@@ -173,7 +175,7 @@ export interface OpenOptions {
   readonly namespace?: string | undefined
   /** full: every acknowledged change is on disk. normal: a power failure may lose the last ones. */
   readonly durability?: 'full' | 'normal' | undefined
-  /** How long to wait for other writers before failing with BUSY, ms. */
+  /** How long one process may block all writers before a call fails with BUSY, ms. While others write one after the other, a call waits for up to `patienceMs`. */
   readonly busyTimeoutMs?: number | undefined
   /** How long a call waits for an unavailable store, ms; default 35 s on PostgreSQL, 20 s elsewhere. The `waitMs` of a call takes precedence. */
   readonly patienceMs?: number | undefined

@@ -144,7 +144,7 @@ export function serveCrowd({ processes, waiters }) {
 
 /**
  * Idle workers: the processor time of each, in percent of a core, and transactions of each per second where the store is
- * on a server. Measured after a while: for the first half minute Node tidies up after the start.
+ * on a server. Measured after a while: for most of the first minute Node tidies up after the start.
  */
 export function rest({ processes, settleMs, ms, server }) {
   return withStore({ items: 0, server }, (store) =>

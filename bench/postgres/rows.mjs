@@ -147,7 +147,7 @@ export const postgresCases = [
     async run({ rounds, size }) {
       const load = size.isSmoke
         ? { processes: 2, settleMs: 100, ms: 500 }
-        : { processes: 20, settleMs: 30_000, ms: 20_000 }
+        : { processes: 20, settleMs: 60_000, ms: 30_000 }
       const samples = []
       for (let round = 0; round < Math.min(rounds, 3); round++) samples.push(await rest({ ...load, server }))
       return [

@@ -2,6 +2,8 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import type { Holdfast } from 'holdfast'
 import { expect, test, vi } from 'vitest'
+import { refusal } from '../support/outcomes.ts'
+import { openRaw } from '../support/sqlite-file.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 /** What the file of turns may look like after an accident, as the numbers in it; null: a folder stands in its place. */
@@ -80,4 +82,57 @@ forEachEngine((engine) => {
     expect(added).toHaveBeenCalledOnce()
     await adding
   })
+
+  test('a writer waits while others take turns, beyond the time it allows one of them [S5e-6]', async () => {
+    const { hf, env, store } = await engine.open({ background: false, busyTimeoutMs: 200, patienceMs: 2_000 })
+    const others = new Crowd(store.url)
+    const added = vi.fn()
+
+    const adding = hf.queue('jobs').add({}).then(added)
+    for (let turn = 0; turn < 12; turn++) {
+      await env.advance(50)
+      others.goOn()
+    }
+    others.leave()
+    await env.advance(50)
+
+    await adding
+    expect(added).toHaveBeenCalledOnce()
+  })
+
+  test('a writer that never gets in gives up when its patience ends, and says why [S5e-6]', async () => {
+    const { hf, env, store } = await engine.open({ background: false, busyTimeoutMs: 200, patienceMs: 2_000 })
+    const others = new Crowd(store.url)
+    const refused = refusal(() => hf.queue('jobs').add({}))
+
+    for (let turn = 0; turn < 45; turn++) {
+      await env.advance(50)
+      others.goOn()
+    }
+
+    const error = await refused
+    others.leave()
+    expect(error).toMatchObject({ code: 'BUSY', facts: { timeoutMs: 2_000 } })
+    expect(error.message).toContain('other processes kept writing')
+  })
 })
+
+/** Other processes that write one after the other and leave no gap. */
+class Crowd {
+  readonly #database
+
+  constructor(path: string) {
+    this.#database = openRaw(path)
+    this.#database.exec('begin immediate')
+  }
+
+  goOn(): void {
+    const [row] = this.#database.prepare('pragma user_version').all() as { user_version: number }[]
+    this.#database.exec(`pragma user_version = ${row?.user_version}; commit; begin immediate`)
+  }
+
+  leave(): void {
+    this.#database.exec('rollback')
+    this.#database.close()
+  }
+}

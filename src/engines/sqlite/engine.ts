@@ -69,7 +69,8 @@ interface Outcome {
 export async function openSqlite(path: string, options: EngineOptions): Promise<SqliteEngine> {
   const isMemory = path === privatePath
   const location = isMemory ? path : realPath(path)
-  const turn = new Turn(options.environment, options.busyTimeoutMs, location)
+  const { environment, busyTimeoutMs: timeoutMs, patienceMs } = options
+  const turn = new Turn(environment, { timeoutMs, patienceMs }, location)
   if (isMemory) return openWritable({ location, turn, file: null, warnings: [] }, options)
   try {
     const at = { location, turn, ...(await findStoreFile(location, turn, options)) }
@@ -94,6 +95,7 @@ async function openWritable(at: StoreLocation, options: EngineOptions): Promise<
   try {
     const opened = await turn.take(() => new Connection(location, { maxReadBytes: options.maxReadBytes }))
     connection = opened
+    turn.watch(() => opened.pragma('data_version'))
     // Checked before changing any setting, so that another program's file is left untouched.
     await turn.take(() => isCurrent(opened, location))
     if (file) await turn.take(() => removeStrayIndex(opened, location))

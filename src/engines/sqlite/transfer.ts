@@ -27,7 +27,7 @@ import { removeStrayIndex } from './store-log.ts'
 import { assertLogCame } from './store-name.ts'
 import { Turn } from './turn.ts'
 
-const busyTimeoutMs = 5_000
+const limits = { timeoutMs: 5_000, patienceMs: 20_000 }
 
 export class SqliteTransfer implements Transfer {
   readonly engine = 'sqlite'
@@ -42,7 +42,7 @@ export class SqliteTransfer implements Transfer {
   constructor(location: string, environment: Environment) {
     this.location = location
     this.#environment = environment
-    this.#turn = new Turn(environment, busyTimeoutMs, location)
+    this.#turn = new Turn(environment, limits, location)
   }
 
   async exists(): Promise<boolean> {

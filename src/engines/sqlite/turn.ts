@@ -40,10 +40,19 @@ const outageMs = 1000
 /** After this long we stop trusting the line. */
 const maxInLineMs = 1000
 
+export interface TurnLimits {
+  /** How long one process may block everybody. */
+  readonly timeoutMs: number
+  /** How long to wait in all while others write one after the other. */
+  readonly patienceMs: number
+}
+
 export class Turn {
   readonly #environment: Environment
-  readonly #timeoutMs: number
+  readonly #limits: TurnLimits
   readonly #location: string
+  /** The store's version, which every commit of another process changes; null before the store is open. */
+  #versionOf: (() => unknown) | null = null
   #file: TurnFile | null = null
   #contendedUntil = Number.NEGATIVE_INFINITY
   #isOurs = false
@@ -52,11 +61,16 @@ export class Turn {
   #refusedSince: number | null = null
   #outage: Outage | null = null
 
-  constructor(environment: Environment, timeoutMs: number, location: string) {
+  constructor(environment: Environment, limits: TurnLimits, location: string) {
     this.#environment = environment
-    this.#timeoutMs = timeoutMs
+    this.#limits = limits
     this.#location = location
     this.#writtenAt = environment.monotonic()
+  }
+
+  /** From here on, others that make progress are told apart from one that blocks everybody. */
+  watch(versionOf: () => unknown): void {
+    this.#versionOf = versionOf
   }
 
   /** From here on, turns are shared with other processes through a file beside the store, created when first needed. */
@@ -78,9 +92,14 @@ export class Turn {
     if (now - this.#refusedSince >= outageMs) this.#outage = { since: this.#writtenAt, until: now }
   }
 
-  /** Runs `write` as soon as nobody else is writing. Throws BUSY only after the whole timeout. */
+  /**
+   * Runs `write` as soon as nobody else is writing. Throws BUSY after the whole timeout if nobody else got anything done
+   * in it either: then somebody blocks the store. In a crowd that makes progress, our time comes; so we wait longer.
+   */
   async take<Result>(write: () => Result): Promise<Result> {
     const started = this.#environment.monotonic()
+    let blockedSince = started
+    let version: unknown
     for (let waits = 0; ; ) {
       const coming = this.#comeToTurn(started)
       if (coming !== null) await coming
@@ -93,12 +112,29 @@ export class Turn {
         if (!isBusy(error)) throw error
         const now = this.#environment.monotonic()
         this.#noteRefusal(now)
-        if (now - started > this.#timeoutMs) throw busyError(this.#location, this.#timeoutMs, error)
+        version ??= this.#version()
+        if (now - blockedSince > this.#limits.timeoutMs) {
+          const seen = this.#version()
+          if (seen === version) throw blockedError(this.#location, this.#limits.timeoutMs, error)
+          if (now - started > this.#limits.patienceMs)
+            throw crowdedError(this.#location, this.#limits.patienceMs, error)
+          version = seen
+          blockedSince = now
+        }
         const isExpected = now < this.#contendedUntil
         this.#contendedUntil = now + contendedForMs
         // After the first refusal in a while, get in line before waiting for anything.
         if (isExpected || this.#file === null) await this.#pauseRefused(waits++, now - started)
       }
+    }
+  }
+
+  #version(): unknown {
+    try {
+      return this.#versionOf?.()
+    } catch {
+      // The log is being recovered, so nobody can commit.
+      return undefined
     }
   }
 
@@ -110,8 +146,8 @@ export class Turn {
         return read()
       } catch (error) {
         if (!isBusy(error)) throw error
-        if (this.#environment.monotonic() - started >= this.#timeoutMs)
-          throw unreadableError(this.#location, this.#timeoutMs, error)
+        if (this.#environment.monotonic() - started >= this.#limits.timeoutMs)
+          throw unreadableError(this.#location, this.#limits.timeoutMs, error)
       }
       const waitMs = Math.min(firstWaitMs * 2 ** waits, patientWaitMs)
       await pause(this.#environment, (waitMs / 2) * (1 + this.#environment.random()))
@@ -162,7 +198,7 @@ export class Turn {
 
   /** True: our turn has begun. */
   async #standInLine(file: TurnFile, since: number): Promise<boolean> {
-    const untilAt = since + Math.min(maxInLineMs, this.#timeoutMs / 2)
+    const untilAt = since + Math.min(maxInLineMs, this.#limits.timeoutMs / 2)
     for (;;) {
       const now = this.#environment.monotonic()
       const line = file.look(since, now)
@@ -198,10 +234,19 @@ function patienceMs(waitedMs: number): number {
   return impatientWaitMs + (patientWaitMs - impatientWaitMs) * left
 }
 
-function busyError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
+function blockedError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
   return new HoldfastError('BUSY', {
     what: `another process blocked writes to ${location} for ${timeoutMs} ms; nothing was changed`,
     next: 'try again; if it persists, look for a stopped process that was writing (state T in ps)',
+    facts: { location, timeoutMs },
+    cause,
+  })
+}
+
+function crowdedError(location: string, timeoutMs: number, cause: unknown): HoldfastError {
+  return new HoldfastError('BUSY', {
+    what: `other processes kept writing to ${location} for ${timeoutMs} ms without a gap; nothing was changed`,
+    next: 'try again; if it persists, the machine has more processes than it can serve',
     facts: { location, timeoutMs },
     cause,
   })
