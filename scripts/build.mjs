@@ -8,6 +8,7 @@ import { chmodSync, cpSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bundle } from './bundle.mjs'
+import { writeSentences } from './option-sentences.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const source = join(root, 'src')
@@ -34,6 +35,7 @@ async function build() {
   if (compiled.error) throw compiled.error
   if (compiled.status !== 0) return compiled.status ?? 1
 
+  await writeSentences(fresh)
   copyMigrations()
   await bundle(source, fresh)
   makeExecutable()

@@ -34,8 +34,10 @@ export {
 } from './errors.ts'
 export type { Agent, Agents } from './handle/agents.ts'
 export type {
+  AgentOptions,
   ClaimOptions,
   MutationOptions,
+  OptionsFor,
   Own as OwnOptions,
   OwnClaimOptions,
   TokenOptions,
@@ -54,8 +56,6 @@ export type {
 export type { AcquireOptions, ReserveOptions, RunBatchOptions } from './handle/locks/lock-options.ts'
 export type { Locks } from './handle/locks/locks.ts'
 export type {
-  AnswerOptions,
-  MessagePageOptions,
   Messages,
   MessageType,
   NackOptions,
@@ -79,6 +79,7 @@ export type {
   ListOptions,
   NewItem,
   OperatorOptions,
+  ProcessingLockOptions,
   QueueOptions,
   ReclaimOptions,
   SubmitOptions,
@@ -107,8 +108,6 @@ export type {
   ListTasksOptions,
   RemoveTaskOptions,
   TaskChanges,
-  TaskFields,
-  TaskFilter,
   UpdateTaskOptions,
 } from './handle/tasks/task-options.ts'
 export type { Tasks } from './handle/tasks/tasks.ts'
@@ -166,5 +165,5 @@ export type { CleanupOptions } from './runtime/lease/lock-cleanup.ts'
 export type { LeaseRenewal, RenewalOptions } from './runtime/lease/renewal.ts'
 export type { StaleLocksOptions } from './runtime/lease/stale-locks.ts'
 export type { RetryCounts } from './runtime/redelivery/redelivery.ts'
-export type { StoreRecoveryReport } from './runtime/session/recovery.ts'
+export type { RecoverOptions, StoreRecoveryReport } from './runtime/session/recovery.ts'
 export type { ClaimWait } from './runtime/waiting/claim-wait.ts'

@@ -41,6 +41,9 @@ const recovery = z.strictObject({
     ),
 })
 
+/** Which triggers run recovery, and how often. */
+export interface RecoveryOptions extends Readonly<z.output<typeof recovery>> {}
+
 const retention = z.strictObject({
   itemsMs: z
     .int()
@@ -68,7 +71,7 @@ const retention = z.strictObject({
   everyMs: z.int().min(1_000).default(60_000).describe('How often to look for what can be removed, ms.'),
 })
 /** How long finished things are kept, and where removed events go. */
-export type RetentionOptions = z.output<typeof retention>
+export interface RetentionOptions extends Readonly<z.output<typeof retention>> {}
 
 const quotas = z.strictObject({
   reservations: z
@@ -167,57 +170,8 @@ export const openOptions = z.strictObject({
     .describe('Clock, randomness and timers, for tests.'),
 })
 
-/** Options of `open`. Each sentence is the one in the schema above; a test compares them. */
-export interface OpenOptions {
-  /** Name of this participant; default HOLDFAST_AGENT, else type-host-pid. */
-  readonly agent?: string | undefined
-  /** Namespaces cannot see each other's data. */
-  readonly namespace?: string | undefined
-  /** full: every acknowledged change is on disk. normal: a power failure may lose the last ones. */
-  readonly durability?: 'full' | 'normal' | undefined
-  /** How long one process may block all writers before a call fails with BUSY, ms. While others write one after the other, a call waits for up to `patienceMs`. */
-  readonly busyTimeoutMs?: number | undefined
-  /** How long a call waits for an unavailable store, ms; default 35 s on PostgreSQL, 20 s elsewhere. The `waitMs` of a call takes precedence. */
-  readonly patienceMs?: number | undefined
-  /** Length of the leases that this process renews, ms, unless the call or the queue sets one; at least 500, default 60 s on PostgreSQL, 30 s elsewhere. Leases that nobody renews have their own defaults. */
-  readonly leaseMs?: number | undefined
-  /** How long an expired lease that nobody renews is left alone, ms; default 0. Saved in the store for everyone who opens it. */
-  readonly manualGraceMs?: number | undefined
-  /** A main loop that is silent for this long loses its leases, ms. */
-  readonly wedgedAfterMs?: number | undefined
-  /** Renew leases and recover in the background. Without it, claims are manual leases. */
-  readonly background?: boolean | undefined
-  /** Which triggers run recovery; false turns all of them off. */
-  readonly recovery?: boolean | Partial<RecoveryOptions> | undefined
-  /** Send, retry and escalate messages in the background; needs `background`. Without it only inboxes are reached until processRetries() is called. */
-  readonly redelivery?: boolean | undefined
-  /** How this process delivers messages besides the inbox, by name. */
-  readonly adapters?: Readonly<Record<string, Adapter>> | undefined
-  /** How long finished things are kept. */
-  readonly retention?: Partial<RetentionOptions> | undefined
-  /** How much of a shared resource one agent may take. */
-  readonly quotas?: Partial<Quotas> | undefined
-  /** Where log lines go; default warnings to stderr, false for silence. */
-  readonly logger?: Logger | false | undefined
-  /** Clock, randomness and timers, for tests. */
-  readonly environment?: Environment | undefined
-}
-
-/** Which triggers run recovery, and how often. */
-export interface RecoveryOptions {
-  /** Recover when a store is opened. */
-  readonly onOpen: boolean
-  /** Recover before claims, once per batch. */
-  readonly onClaim: boolean
-  /** Look for dead holders on this machine once a second while a call waits for work. */
-  readonly onWait: boolean
-  /** How often to recover, ms; 0 = never. */
-  readonly everyMs: number
-  /** How often to look for dead holders on this machine, ms; 0 = never. */
-  readonly probeEveryMs: number
-  /** Reason given to runs that are paused because their holder was gone when the store was opened. */
-  readonly pauseReason: string
-}
+/** Options of `open`. */
+export interface OpenOptions extends Readonly<z.input<typeof openOptions>> {}
 
 export interface Settings
   extends Omit<z.output<typeof openOptions>, 'recovery' | 'retention' | 'quotas' | 'leaseMs' | 'patienceMs'> {

@@ -17,8 +17,8 @@ export interface Declaration {
   readonly name: string
   readonly kind: 'class' | 'interface' | 'function' | 'type' | 'const'
   readonly typeParameters: string
-  /** `extends …`, as written; empty if it extends nothing. */
-  readonly heritage: string
+  /** The types it extends, as written. */
+  readonly parents: readonly string[]
   readonly doc: string
   /** A function's parameters and result; the text of a type. */
   readonly type: string
@@ -110,17 +110,16 @@ function declare(source: Source, documented: Node, node: Node, name: string): De
     name,
     kind,
     typeParameters: textOf(source, declaration.typeParameters),
-    heritage: heritageOf(source, declaration),
+    parents: parentsOf(source, declaration),
     doc: docAt(source, documented.start),
     type: typeOf(source, declaration, kind),
     members: membersOf(source, declaration, kind),
   }
 }
 
-function heritageOf(source: Source, declaration: Node): string {
-  const parents = (declaration.extends ?? []) as readonly Node[] | Node
-  if (declaration.superClass) return textOf(source, declaration.superClass)
-  return Array.isArray(parents) ? parents.map((each) => textOf(source, each)).join(', ') : ''
+function parentsOf(source: Source, declaration: Node): string[] {
+  if (declaration.superClass) return [textOf(source, declaration.superClass)]
+  return ((declaration.extends ?? []) as readonly Node[]).map((each) => textOf(source, each))
 }
 
 function typeOf(source: Source, declaration: Node, kind: Declaration['kind']): string {

@@ -1,5 +1,6 @@
 /** docs/reference/library.md: every public call with its sentence, as the source declares it. */
 import { type Declaration, exportsOf, type Member } from './declarations.ts'
+import { spelledOut } from './input.ts'
 import { code, heading, table } from './markdown.ts'
 import { isOptions } from './options.ts'
 
@@ -65,7 +66,8 @@ function handle({ name, typeParameters, doc, members }: Declaration): string[] {
 
 function callOf({ name, type, isMethod, isOptional }: Member): string {
   const mark = isOptional ? '?' : ''
-  return isMethod || type === '' ? `${name}${mark}${type}` : `${name}${mark}: ${type}`
+  const spelled = spelledOut(type)
+  return isMethod || type === '' ? `${name}${mark}${spelled}` : `${name}${mark}: ${spelled}`
 }
 
 /** Whatever a program can name, call or set has a sentence in the code. */

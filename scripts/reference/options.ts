@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { operations } from '../../src/operations/table.ts'
 import { openOptions } from '../../src/options.ts'
 import { type Declaration, exportsOf } from './declarations.ts'
+import { innerOf, inputFields, otherTypes, sentenceOf } from './input.ts'
 import { code, heading, table } from './markdown.ts'
 
 /** Exports that a caller fills in. */
@@ -11,7 +12,7 @@ export function isOptions({ name, kind }: Pick<Declaration, 'name' | 'kind'>): b
 }
 
 export function optionsPage(): string {
-  const given = exportsOf('src/index.ts').filter((each) => isOptions(each) && each.name !== 'OpenOptions')
+  const given = exportsOf('src/index.ts').filter((each) => isOptions(each) && !isOfOpen(each.name))
   return [
     ...heading('Options', 'the schemas and types in `src/`'),
     'A name that ends in `Ms` is a time in milliseconds, one that ends in `At` a date in milliseconds since 1970 (where a type says so, a `Date` too). Unknown options are refused as `INVALID`, with the nearest known name.',
@@ -22,27 +23,50 @@ export function optionsPage(): string {
     '',
     ...optionTable(Object.entries(openOptions.shape)),
     ...Object.entries(openOptions.shape).flatMap(nested),
-    ...given
-      .toSorted((left, right) => (left.name < right.name ? -1 : 1))
-      .flatMap(({ name, doc, heritage, members }) => [
-        '',
-        `## ${name}`,
-        '',
-        doc,
-        ...(heritage === '' ? [] : ['', `Also takes the options of ${code(heritage)}.`]),
-        '',
-        ...table(
-          ['option', 'meaning', 'bounds', 'type'],
-          members.map((member) => [
-            code(member.isOptional ? member.name : `${member.name} (required)`),
-            member.doc,
-            boundsOf(schemaOf(member.name, member.doc)),
-            code(member.type),
-          ]),
-        ),
-      ]),
+    ...given.toSorted((left, right) => (left.name < right.name ? -1 : 1)).flatMap(optionType),
     '',
   ].join('\n')
+}
+
+/** They are tables of `open()`. */
+function isOfOpen(name: string): boolean {
+  return ['OpenOptions', 'RecoveryOptions', 'RetentionOptions'].includes(name)
+}
+
+/** Its own options, and those that it takes from the input of an operation. */
+function optionType({ name, doc, parents, members }: Declaration): string[] {
+  const inputs = parents.flatMap((parent) => inputFields(parent) ?? [])
+  const others = parents.flatMap(otherTypes)
+  const own = new Set(members.map((member) => member.name))
+  return [
+    '',
+    `## ${name}`,
+    '',
+    doc,
+    ...(others.length === 0 ? [] : ['', `Also takes the options of ${others.map(code).join(', ')}.`]),
+    ...(own.size + inputs.length === 0 ? [] : ['']),
+    ...(own.size + inputs.length === 0
+      ? []
+      : table(
+          ['option', 'meaning', 'bounds', 'type'],
+          [
+            ...members.map((member) => [
+              code(member.isOptional ? member.name : `${member.name} (required)`),
+              member.doc,
+              boundsOf(schemaOf(member.name, member.doc)),
+              code(member.type),
+            ]),
+            ...inputs
+              .filter((field) => !own.has(field.name))
+              .map((field) => [
+                code(field.isOptional ? field.name : `${field.name} (required)`),
+                field.sentence,
+                boundsOf(field.schema),
+                code(field.type),
+              ]),
+          ],
+        )),
+  ]
 }
 
 /** Options of one option: an object, or an object in place of a switch. */
@@ -61,22 +85,9 @@ function optionTable(options: readonly [string, z.ZodType][]): string[] {
   )
 }
 
-function sentenceOf(schema: z.ZodType): string {
-  for (let each: z.ZodType | null = schema; each !== null; each = innerOf(each)) {
-    if (each.description !== undefined) return each.description
-  }
-  throw new Error('an option has no sentence')
-}
-
 function unwrap(schema: z.ZodType): z.ZodType {
   const inner = innerOf(schema)
   return inner === null ? schema : unwrap(inner)
-}
-
-function innerOf(schema: z.ZodType): z.ZodType | null {
-  const isWrapped =
-    schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault
-  return isWrapped ? (schema.unwrap() as z.ZodType) : null
 }
 
 interface Facts {
@@ -100,7 +111,7 @@ function defaultOf(schema: z.ZodType): string {
   return isShown ? code(JSON.stringify(value).replaceAll('"', "'")) : ''
 }
 
-/** The operations' schemas have the same sentences as the options of the library, which a test compares. */
+/** The schema of an option that a type declares itself, for its bounds. */
 function schemaOf(option: string, sentence: string): z.ZodType | null {
   for (const { input } of operations.values()) {
     if (!(input instanceof z.ZodObject)) continue

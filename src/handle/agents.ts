@@ -8,6 +8,7 @@ import type { AgentView } from '../operations/agent/agent.ts'
 import type { AskedOf } from '../operations/table.ts'
 import { optionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
+import type { AgentOptions } from './call-options.ts'
 
 /** A running process of the fleet. `liveness` is what this machine can tell: `unknown` whenever there is any doubt. */
 export interface Agent extends AgentView {
@@ -30,7 +31,12 @@ export class Agents {
    * from then on (items, tasks, locks), through any process, belongs to the registered process: it is freed at once
    * when that process is proven dead, and never because a helper process ended.
    */
-  async register(options: { agent?: string | undefined; pid?: number | undefined } = {}): Promise<Agent> {
+  async register(
+    options: AgentOptions & {
+      /** The process; default this one. */
+      pid?: number | undefined
+    } = {},
+  ): Promise<Agent> {
     const { environment } = this.#session
     const { pid = environment.host.identity.pid, ...rest } = optionsOf('agents.register', options)
     const identity = environment.host.identify(pid)
@@ -49,7 +55,7 @@ export class Agents {
   /**
    * Records a sign of life. False when the agent has no running process, whether or not recovery has noticed that yet.
    */
-  async beat(options: { agent?: string | undefined } = {}): Promise<boolean> {
+  async beat(options: AgentOptions = {}): Promise<boolean> {
     return this.#session.ask('agents.beat', { dead: await this.#session.recovery.deadInstances() }, options)
   }
 

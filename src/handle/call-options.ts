@@ -1,25 +1,35 @@
 /** Options that calls of queues, tasks and locks share: who acts, under which token, and how long to wait. */
 import { shown } from '../domain/text.ts'
 import { InvalidError } from '../errors.ts'
+import type { AskedOf, OperationName } from '../operations/table.ts'
 
-/** Options of every change: who makes it, and under which idempotency key. */
-export interface MutationOptions {
+/** Who calls. */
+export interface AgentOptions {
   /** Who acts; default is this handle's own agent. */
   readonly agent?: string | undefined
+}
+
+/** Options of every change: who makes it, and under which idempotency key. */
+export interface MutationOptions extends AgentOptions {
   /** Makes the request safe to retry: a repeated key returns the first result, for 24 h (`retention.answersMs`). */
   readonly idempotencyKey?: string | undefined
 }
 
+/**
+ * Options of a method that changes something: the input of its operation, without the fields that the method takes as
+ * arguments. A queue fills in its own name.
+ */
+export type OptionsFor<Name extends OperationName, Arguments extends PropertyKey = never> = Omit<
+  AskedOf<Name>,
+  Arguments | 'queue'
+> &
+  MutationOptions
+
 /** Options of a change that only the holder may make. */
-export interface TokenOptions extends MutationOptions {
-  /** Token of the lease; may be omitted where it is remembered. */
-  readonly token?: number | undefined
-}
+export interface TokenOptions extends Pick<AskedOf<'queue.next'>, 'token'>, MutationOptions {}
 
 /** How an item is claimed. */
-export interface ClaimOptions extends TokenOptions {
-  /** Length of the lease in ms. */
-  readonly leaseMs?: number | undefined
+export interface ClaimOptions extends OptionsFor<'queue.next'> {
   /** False: a manual lease that this process does not renew. */
   readonly renew?: boolean | undefined
   /** The process that the claim belongs to, if not this one, by its id from `instance.join`. Nobody renews it. */

@@ -15,11 +15,12 @@ import type { FleetStatus } from '../operations/fleet/fleet.ts'
 import type { PrimePage } from '../operations/fleet/prime.ts'
 import { parseInput } from '../operations/operation.ts'
 import type { RecoveryReport } from '../operations/recovery/report.ts'
-import type { ResultOf } from '../operations/table.ts'
+import type { AskedOf, ResultOf } from '../operations/table.ts'
 import type { StoreStatus } from '../port/engine.ts'
 import { judgeHolders } from '../runtime/lease/stale-locks.ts'
 import { knownOptionsOf, optionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
+import type { AgentOptions } from './call-options.ts'
 
 /** Something a name may refer to. */
 export type FleetThing = ResultOf<'fleet.find'>['found'][number]
@@ -84,7 +85,10 @@ export class Fleet {
    */
   async explain(
     ref: string,
-    options: { kind?: FleetExplanation['kind'] | undefined } = {},
+    options: {
+      /** What it is, where several things have this name. */
+      kind?: FleetExplanation['kind'] | undefined
+    } = {},
   ): Promise<FleetExplanation> {
     parseInput(explainOptions, optionsOf('fleet.explain', options))
     const { kind } = options
@@ -113,7 +117,10 @@ export class Fleet {
    * Reports transactions that other programs have kept open on the server for `longTransactionMs` (default 30 s).
    */
   async doctor(
-    options: { fix?: boolean | undefined; longTransactionMs?: number | undefined } = {},
+    options: AskedOf<'fleet.doctor'> & {
+      /** Recover first. */
+      fix?: boolean | undefined
+    } = {},
   ): Promise<DoctorVisit> {
     const { fix } = knownOptionsOf('fleet.doctor', options, ['fix', 'longTransactionMs'])
     const fixed = fix ? await this.#session.recovery.recover() : null
@@ -164,7 +171,7 @@ export class Fleet {
    * One page for an agent that starts: who it is, what it holds, what it was sent, and what is next. Recovers first, as
    * a claim does (`recovery.onClaim`), so that work somebody lost can be claimed.
    */
-  async prime(options: { agent?: string | undefined } = {}): Promise<PrimePage> {
+  async prime(options: AgentOptions = {}): Promise<PrimePage> {
     const { agent } = optionsOf('fleet.prime', options)
     if (this.#session.settings.recovery.onClaim) await this.#session.recovery.healIfPossible('manual')
     const judged = await judgeHolders(this.#session)

@@ -21,10 +21,11 @@ import { reportStaleLocks, type StaleLocksOptions } from '../runtime/lease/stale
 import { Redelivery } from '../runtime/redelivery/redelivery.ts'
 import { knownOptionsOf, optionsOf, orReject } from '../runtime/session/input.ts'
 import { endInstance } from '../runtime/session/instance-end.ts'
-import type { StoreRecoveryReport } from '../runtime/session/recovery.ts'
+import type { RecoverOptions, StoreRecoveryReport } from '../runtime/session/recovery.ts'
 import type { Session } from '../runtime/session/session.ts'
 import { type ClaimWait, waitForWork } from '../runtime/waiting/claim-wait.ts'
 import { Agents } from './agents.ts'
+import type { ClaimOptions, MutationOptions } from './call-options.ts'
 import { type EventOptions, followEvents } from './event-feed.ts'
 import { Fleet } from './fleet.ts'
 import { Locks } from './locks/locks.ts'
@@ -144,11 +145,7 @@ export class Holdfast {
   execute<Name extends OperationName>(
     operation: Name,
     input: AskedOf<Name>,
-    options: {
-      idempotencyKey?: string | undefined
-      agent?: string | undefined
-      instance?: string | undefined
-    } = {},
+    options: MutationOptions & Pick<ClaimOptions, 'instance'> = {},
   ): Promise<ResultOf<Name>> {
     return orReject(() => {
       const row = operations.get(operation)
@@ -166,18 +163,8 @@ export class Holdfast {
 
   /** Recovery for everything, not only one queue. */
   readonly recovery = {
-    /**
-     * Gives back what has lapsed and what dead processes held. `maxAgeMs`: only leases that lapsed longer ago than
-     * this; what dead processes held is reclaimed at once. `allNamespaces`: the whole store, not only this handle's
-     * namespace.
-     */
-    detectAndRecoverStale: async (
-      options: {
-        dryRun?: boolean | undefined
-        maxAgeMs?: number | undefined
-        allNamespaces?: boolean | undefined
-      } = {},
-    ): Promise<StoreRecoveryReport> =>
+    /** Gives back what has lapsed and what dead processes held. */
+    detectAndRecoverStale: async (options: RecoverOptions = {}): Promise<StoreRecoveryReport> =>
       this.#session.recovery.recover(
         knownOptionsOf('recovery.detectAndRecoverStale', options, ['dryRun', 'maxAgeMs', 'allNamespaces']),
       ),

@@ -2,7 +2,6 @@
 import { type Adapter, isAdapter } from '../delivery/adapter.ts'
 import { assertName } from '../domain/name.ts'
 import { inboxAdapter } from '../domain/recipient.ts'
-import type { EscalationLevel } from '../domain/redelivery-policy.ts'
 import { InvalidError } from '../errors.ts'
 import type { EventView } from '../operations/event/event.ts'
 import type { AckAnswer, MessageAnswer } from '../operations/message/answer.ts'
@@ -14,6 +13,7 @@ import type { AskedOf } from '../operations/table.ts'
 import type { Redelivery, RetryCounts } from '../runtime/redelivery/redelivery.ts'
 import { askInPieces, optionsOf, sumOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
+import type { AgentOptions, MutationOptions, OptionsFor } from './call-options.ts'
 import { historyOf } from './history.ts'
 
 /** The message types of the source documents; any other word works too. */
@@ -35,67 +35,17 @@ export type MessageType =
   | 'CONTEXT-UPDATE'
   | (string & {})
 
-/** Who answers, and under which idempotency key. */
-export interface AnswerOptions {
-  /** Who acts; default is this handle's own agent. */
-  readonly agent?: string | undefined
-  /** Makes the request safe to retry: a repeated key returns the first result, for 24 h (`retention.answersMs`). */
-  readonly idempotencyKey?: string | undefined
-}
 /** A message, and how it is retried and escalated. */
-export interface SendOptions extends AnswerOptions {
-  /** Any JSON value, at most 10 KB as text. */
-  readonly content: unknown
+export interface SendOptions extends OptionsFor<'messages.sendWithAck', 'to' | 'type'> {
   /** What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own. */
   readonly type?: MessageType | undefined
-  /** What it is about: a task, a conversation. */
-  readonly context?: string | undefined
-  /** The message this one replies to; a reply also acknowledges it. */
-  readonly parent?: string | undefined
-  /** 0 (first) to 10 (last); default 5. */
-  readonly priority?: number | undefined
-  /** How many recipients must answer. */
-  readonly quorum?: 'all' | 'any' | number | undefined
-  /** Wait before the first retry, ms; default 30 s. */
-  readonly timeoutMs?: number | undefined
-  /** Waits before each retry, ms; default [30 s, 60 s, 120 s]. The last one is also the wait after the last retry, and that of an escalation level without a ladder. */
-  readonly delaysMs?: readonly number[] | undefined
-  /** Escalate with the last retry instead of waiting for an answer to it. */
-  readonly escalateImmediately?: boolean | undefined
-  /** Whom to escalate to, level by level; default everybody. */
-  readonly ladder?: readonly EscalationLevel[] | undefined
-  /** Escalations per minute; more are delayed. Default 5, 0 = no limit. */
-  readonly escalationsPerMinute?: number | undefined
 }
+
 /** Why a message is refused, or when to send it again. */
-export interface NackOptions extends AnswerOptions {
-  /** Why; the sender sees it. */
-  readonly reason?: string | undefined
-  /** Ask for it to be sent again instead of refusing it. */
-  readonly retry?: boolean | undefined
-  /** With retry: wait at least this long, ms. */
-  readonly retryAfterMs?: number | undefined
-}
-/** One page of messages. */
-export interface MessagePageOptions {
-  /** How many at most, up to 1000. */
-  readonly limit?: number | undefined
-  /** `next` of the previous page. */
-  readonly after?: string | undefined
-}
+export interface NackOptions extends OptionsFor<'messages.nack', 'message'> {}
+
 /** How a recipient is reached, and its rate limits. */
-export interface RegisterOptions extends AnswerOptions {
-  /** Which adapter delivers to it; default inbox. */
-  readonly adapter?: string | undefined
-  /** What that adapter needs to find it, such as a channel. */
-  readonly address?: string | null | undefined
-  /** Messages it may send per minute; default 10, 0 = no limit. */
-  readonly sendsPerMinute?: number | undefined
-  /** Acknowledgements it may send per minute; default 100, 0 = no limit. */
-  readonly acksPerMinute?: number | undefined
-  /** Deliveries to it per minute; default 0 = no limit. */
-  readonly deliveriesPerMinute?: number | undefined
-}
+export interface RegisterOptions extends OptionsFor<'messages.register', 'name'> {}
 
 /** Messages that must be acknowledged. They are retried and escalated until they are. */
 export class Messages {
@@ -123,14 +73,14 @@ export class Messages {
    * Messages that wait for an answer from this agent, most urgent first. Reading marks nothing as read. An agent that
    * has read its inbox becomes a known recipient.
    */
-  async inbox(options: AskedOf<'messages.inbox'> & { agent?: string | undefined } = {}): Promise<LetterPage> {
+  async inbox(options: AskedOf<'messages.inbox'> & AgentOptions = {}): Promise<LetterPage> {
     const page = await this.#session.ask('messages.inbox', {}, options)
     await this.#session.introduce(options.agent)
     return page
   }
 
   /** Marks a message as read. False when it was already read, or when there is none. It still needs an answer. */
-  markAsRead(message: string, options: AnswerOptions = {}): Promise<boolean> {
+  markAsRead(message: string, options: MutationOptions = {}): Promise<boolean> {
     return this.#session.ask('messages.markAsRead', { message }, options)
   }
 
@@ -138,7 +88,7 @@ export class Messages {
    * Acknowledges a message as one of its recipients, by its id, the id of a delivery attempt, or a unique prefix. Takes
    * precedence over a retry in progress. Safe to repeat.
    */
-  receiveAck(message: string, options: AnswerOptions = {}): Promise<AckAnswer> {
+  receiveAck(message: string, options: MutationOptions = {}): Promise<AckAnswer> {
     return this.#session.ask('messages.receiveAck', { message }, options)
   }
 
@@ -155,7 +105,7 @@ export class Messages {
    */
   progressAck(
     message: string,
-    options: AnswerOptions & { note?: string | undefined; extendMs?: number | undefined } = {},
+    options: OptionsFor<'messages.progressAck', 'message'> = {},
   ): Promise<MessageAnswer> {
     return this.#session.ask('messages.progressAck', { message }, options)
   }
@@ -180,9 +130,7 @@ export class Messages {
   }
 
   /** Cancels messages that are still waiting for an answer, all of them or those of one sender. Returns how many. */
-  async clearPendingAcks(
-    options: AskedOf<'messages.clearPendingAcks'> & AnswerOptions = {},
-  ): Promise<number> {
+  async clearPendingAcks(options: OptionsFor<'messages.clearPendingAcks'> = {}): Promise<number> {
     const { sender } = optionsOf('messages.clearPendingAcks', options)
     const pending = await this.getPendingCount({ sender })
     const pieces = await askInPieces(
@@ -219,7 +167,7 @@ export class Messages {
   /** Sends a dead letter again, from the first attempt, to everybody who did not answer. */
   async redrive(
     message: string,
-    options: AnswerOptions & { reason?: string | undefined } = {},
+    options: OptionsFor<'messages.redrive', 'message'> = {},
   ): Promise<MessageView> {
     const view = await this.#session.ask('messages.redrive', { message }, options)
     this.#redelivery.ring()

@@ -6,37 +6,16 @@ import type { ProgressView } from '../operations/run/view.ts'
 import type { AskedOf, OperationName, ResultOf } from '../operations/table.ts'
 import { askInPieces, optionsOf, orReject } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
-import type { TokenOptions } from './call-options.ts'
+import type { MutationOptions, OptionsFor, TokenOptions } from './call-options.ts'
 
 /** The lock a run is under, and its size. */
-export interface StartOptions extends TokenOptions {
-  /** Name of the lock. The one held for this run; default `global`. */
+export interface StartOptions extends OptionsFor<'runs.start', 'run' | 'lock'> {
+  /** The lock that is held for this run; default `global`. */
   readonly lock?: string | undefined
-  /** How many items there are. */
-  readonly total?: number | undefined
 }
 
 /** What to add to the progress of a run. */
-export interface RecordOptions extends TokenOptions {
-  /** How many more are done. */
-  readonly done?: number | undefined
-  /** How many more failed. */
-  readonly failed?: number | undefined
-  /** How many more were skipped. */
-  readonly skipped?: number | undefined
-  /** How many items there are. */
-  readonly total?: number | undefined
-  /** Where to continue; any JSON. */
-  readonly cursor?: unknown
-  /** Outcomes of single items. Each key counts once, by its latest outcome. */
-  readonly outcomes?:
-    | readonly {
-        readonly key: string
-        readonly outcome: 'done' | 'failed' | 'skipped'
-        readonly error?: string | undefined
-      }[]
-    | undefined
-}
+export interface RecordOptions extends OptionsFor<'runs.record', 'run'> {}
 
 export const defaultLock = 'global'
 
@@ -52,15 +31,12 @@ export class Runs {
    * Starts a run under the lock that was acquired with its name as `run`. ILLEGAL_MOVE when the run already exists:
    * resume it.
    */
-  start(
-    run: string,
-    options: StartOptions & { cursor?: unknown; completion?: 'processed' | 'successful' | undefined } = {},
-  ): Promise<ProgressView> {
+  start(run: string, options: StartOptions = {}): Promise<ProgressView> {
     return this.#underLock('runs.start', run, options)
   }
 
   /** Resumes a paused or failed run, under the lock that is held for it now. */
-  resume(run: string, options: StartOptions = {}): Promise<ProgressView> {
+  resume(run: string, options: Omit<StartOptions, 'cursor' | 'completion'> = {}): Promise<ProgressView> {
     return this.#underLock('runs.resume', run, options)
   }
 
@@ -82,20 +58,17 @@ export class Runs {
   }
 
   /** Pauses a run before its next item. Anybody may. With a token, only if the run is under that grant. */
-  pause(run: string, options: TokenOptions & { reason?: string | undefined } = {}): Promise<ProgressView> {
+  pause(run: string, options: OptionsFor<'runs.pause', 'run'> = {}): Promise<ProgressView> {
     return this.#session.ask('runs.pause', { run }, options)
   }
 
   /** Gives up a run, with a reason. It can be resumed. */
-  async fail(run: string, options: TokenOptions & { reason: string }): Promise<ProgressView> {
+  async fail(run: string, options: OptionsFor<'runs.fail', 'run'>): Promise<ProgressView> {
     return this.#session.ask('runs.fail', { run }, await this.#withToken('runs.fail', run, options))
   }
 
   /** Reopens a completed run because more items have arrived. It is paused, with the new total if you know it. */
-  reopen(
-    run: string,
-    options: Omit<TokenOptions, 'token'> & { total?: number | undefined } = {},
-  ): Promise<ProgressView> {
+  reopen(run: string, options: OptionsFor<'runs.reopen', 'run'> = {}): Promise<ProgressView> {
     return this.#session.ask('runs.reopen', { run }, options)
   }
 
@@ -139,7 +112,7 @@ export class Runs {
   }
 
   /** Removes a run that is not running, with its outcomes. False when there is none. */
-  async remove(run: string, options: Omit<TokenOptions, 'token'> = {}): Promise<boolean> {
+  async remove(run: string, options: MutationOptions = {}): Promise<boolean> {
     const pieces = await askInPieces('runs.remove', options, (asked) =>
       this.#session.ask('runs.remove', { run }, asked),
     )

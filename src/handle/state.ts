@@ -10,6 +10,7 @@ import type { AskedOf } from '../operations/table.ts'
 import { optionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
 import { UpdateOrder } from '../runtime/waiting/update-order.ts'
+import type { OptionsFor } from './call-options.ts'
 import { documentAt, parsed, type Storable, storable } from './payload.ts'
 
 /** A document as it was read. */
@@ -28,14 +29,7 @@ export interface StateOptions<Input = unknown, Output = Input> {
 }
 
 /** Conditions of a change, and who makes it. */
-export interface StateSetOptions {
-  /** Refuse unless it is at this version; 0 = new. The refusal is VERSION_MISMATCH. */
-  readonly expectedVersion?: number | undefined
-  /** Who acts; default is this handle's own agent. */
-  readonly agent?: string | undefined
-  /** Makes the request safe to retry: a repeated key returns the first result, for 24 h (`retention.answersMs`). */
-  readonly idempotencyKey?: string | undefined
-}
+export interface StateSetOptions extends OptionsFor<'state.set', 'key' | 'value'> {}
 
 /** How often an update is attempted, who makes it, and what stops it. */
 export interface StateUpdateOptions {

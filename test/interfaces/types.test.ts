@@ -18,7 +18,6 @@ import type {
   ImportOptions,
   ListOptions,
   ListTasksOptions,
-  MessagePageOptions,
   NackOptions,
   OpenOptions,
   OperationInput,
@@ -120,7 +119,6 @@ test('the options of a method are the fields of its operation, no more and no le
   expectTypeOf<keyof SendOptions>().toEqualTypeOf<Fields<'messages.sendWithAck', 'to'> | Caller>()
   expectTypeOf<keyof NackOptions>().toEqualTypeOf<Fields<'messages.nack', 'message'> | Caller>()
   expectTypeOf<keyof RegisterOptions>().toEqualTypeOf<Fields<'messages.register', 'name'> | Caller>()
-  expectTypeOf<keyof MessagePageOptions>().toEqualTypeOf<Fields<'messages.listDeadLetters', 'sender'>>()
   expectTypeOf<keyof StateSetOptions>().toEqualTypeOf<Fields<'state.set', 'key' | 'value'> | Caller>()
 })
 
@@ -190,7 +188,6 @@ test('an optional field takes undefined, as it does when it runs [S6-F4]', () =>
     | Strict<SendOptions>
     | Strict<NackOptions>
     | Strict<RegisterOptions>
-    | Strict<MessagePageOptions>
     | Strict<StateSetOptions>
     | Strict<OpenOptions>
     | Strict<WorkOptions>

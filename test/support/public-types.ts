@@ -145,6 +145,7 @@ function referencesIn(value: unknown): string[] {
     TSInterfaceHeritage: node.expression,
     TSClassImplements: node.expression,
   }
-  const own = node.type in names ? [nameOf(names[node.type])] : []
+  // The name of another package's type is qualified, as in `z.input`.
+  const own = node.type in names ? [nameOf(names[node.type])].filter((name) => name !== '') : []
   return [...own, ...Object.values(node).flatMap(referencesIn)]
 }

@@ -23,7 +23,13 @@ import { type CallOptions, requestOf } from '../../runtime/session/request.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import { LineWatches } from '../../runtime/waiting/line-watch.ts'
 import { type LockAnswer, waitForLock } from '../../runtime/waiting/lock-wait.ts'
-import { assertWait, type Own, type TokenOptions } from '../call-options.ts'
+import {
+  assertWait,
+  type MutationOptions,
+  type OptionsFor,
+  type Own,
+  type TokenOptions,
+} from '../call-options.ts'
 import { defaultLock, type Runs } from '../runs.ts'
 import { Batch } from '../worker/batch.ts'
 import { assertBatch, type BatchHandler, type BatchItems } from '../worker/batch-options.ts'
@@ -103,7 +109,7 @@ export class Locks {
   /** Renews a lock for its full length from now. LEASE_LOST once somebody else has it. */
   async renewLock(
     name = defaultLock,
-    options: TokenOptions & { leaseMs?: number | undefined } = {},
+    options: OptionsFor<'locks.renewLock', 'name'> = {},
   ): Promise<LockView> {
     const token = this.#session.grants.tokenFor('lock', name, optionsOf('locks.renewLock', options))
     try {
@@ -149,7 +155,7 @@ export class Locks {
   }
 
   /** For operators: takes a lock from its holder, whose signal fires. False when nobody held it. */
-  async forceRelease(name: string, options: TokenOptions & { reason: string }): Promise<boolean> {
+  async forceRelease(name: string, options: OptionsFor<'locks.forceRelease', 'name'>): Promise<boolean> {
     const { released } = await this.#session.ask('locks.forceRelease', { name }, options)
     return released > 0
   }
@@ -157,7 +163,7 @@ export class Locks {
   /** For operators: takes every named lock and reservation from an agent. Returns how many. */
   async forceReleaseAgent(
     agent: string,
-    options: Omit<AskedOf<'locks.forceReleaseAgent'>, 'agent'> & { idempotencyKey?: string | undefined },
+    options: Omit<AskedOf<'locks.forceReleaseAgent'>, 'agent'> & Pick<MutationOptions, 'idempotencyKey'>,
   ): Promise<number> {
     const pieces = await askInPieces('locks.forceReleaseAgent', options, (asked) =>
       this.#session.ask('locks.forceReleaseAgent', { agent }, asked),
@@ -166,10 +172,7 @@ export class Locks {
   }
 
   /** For operators: gives a lock to another agent, as a manual lease under a new token. */
-  transfer(
-    name: string,
-    options: TokenOptions & { to: string; reason: string; leaseMs?: number | undefined },
-  ): Promise<LockView> {
+  transfer(name: string, options: OptionsFor<'locks.transfer', 'name'>): Promise<LockView> {
     return this.#session.ask('locks.transfer', { name }, options)
   }
 
@@ -202,7 +205,9 @@ export class Locks {
    * left alone. Opening the store does the same; the first report includes what it found. `pauseReason` is the reason
    * given to the paused runs; the one used at open is an option of `open`.
    */
-  async recoverLocksOnStartup(options: { pauseReason?: string | undefined } = {}): Promise<StartupReport> {
+  async recoverLocksOnStartup(
+    options: Pick<AskedOf<'recovery.run'>, 'pauseReason'> = {},
+  ): Promise<StartupReport> {
     const asked = knownOptionsOf('locks.recoverLocksOnStartup', options, ['pauseReason'])
     const atOpen = this.#atOpen
     this.#atOpen = null

@@ -1,5 +1,6 @@
 /** `locks.recoverLocksOnStartup()`: what recovery freed, here and at open, and what others keep. */
 import type { RecoveryReport } from '../../operations/recovery/report.ts'
+import type { AskedOf } from '../../operations/table.ts'
 import type { LockView } from '../../operations/view.ts'
 import { sumOf } from '../../runtime/session/input.ts'
 import type { Session } from '../../runtime/session/session.ts'
@@ -10,7 +11,7 @@ const maxKept = 500
 /** `atOpen`: what recovery did when the store was opened, if nobody has been told yet. */
 export async function recoverOnStartup(
   session: Session,
-  options: { pauseReason?: string | undefined },
+  options: Pick<AskedOf<'recovery.run'>, 'pauseReason'>,
   atOpen: RecoveryReport | null,
 ): Promise<StartupReport> {
   const healed = await session.recovery.heal('open', options)

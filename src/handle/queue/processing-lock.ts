@@ -7,8 +7,9 @@ import type { Lease } from '../../runtime/lease/held-lease.ts'
 import { leftByRelease } from '../../runtime/lease/lease-ending.ts'
 import { optionsOf } from '../../runtime/session/input.ts'
 import { type CallOptions, requestOf } from '../../runtime/session/request.ts'
-import type { ClaimOptions, TokenOptions } from '../call-options.ts'
+import type { TokenOptions } from '../call-options.ts'
 import type { ProcessingLock } from './queue-answers.ts'
+import type { ProcessingLockOptions } from './queue-options.ts'
 import type { OptionsHere, QueueRequests } from './queue-requests.ts'
 
 export class OwnProcessingLock {
@@ -32,12 +33,12 @@ export class OwnProcessingLock {
     return this.#session.grants.tokenFor('lock', this.name, options)
   }
 
-  async acquire(options: ClaimOptions & { reason?: string | undefined }): Promise<ProcessingLock> {
+  async acquire(options: ProcessingLockOptions): Promise<ProcessingLock> {
     optionsOf('queue.acquireProcessingLock', options)
     return this.#session.withRoom(1, options, () => this.#acquire(options))
   }
 
-  async #acquire(options: ClaimOptions & { reason?: string | undefined }): Promise<ProcessingLock> {
+  async #acquire(options: ProcessingLockOptions): Promise<ProcessingLock> {
     const givenBack = this.#session.whenGivenBack(({ id }) => lockNameOf(id) === this.name)
     if (givenBack !== null) await givenBack
     const requestedAt = this.#session.environment.monotonic()

@@ -1,7 +1,8 @@
 /** What the calls of a queue take. */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { WorkflowDefinition } from '../../domain/workflow.ts'
-import type { MutationOptions, TokenOptions } from '../call-options.ts'
+import type { AskedOf } from '../../operations/table.ts'
+import type { ClaimOptions, OptionsFor } from '../call-options.ts'
 
 /**
  * How the waits between retries grow. Each wait is a random time between half a step and the whole step. Fields you
@@ -20,45 +21,20 @@ export interface BackoffOptions {
  * How a queue is set up. Settings take effect when the queue is first used, or with `define()`. `Input` is what its
  * schema accepts, `Output` what the schema makes of it.
  */
-export interface QueueOptions<Input = unknown, Output = Input> {
+export interface QueueOptions<Input = unknown, Output = Input>
+  extends Omit<AskedOf<'queue.define'>, 'queue' | 'workflow' | 'backoff'> {
   /** job (default), merge, task, or one you defined. */
   readonly workflow?: string | WorkflowDefinition | undefined
-  /** Slots of the processing lock. */
-  readonly slots?: number | undefined
-  /** Attempts in all, the first included: once this many have failed, an item fails for good; default 3. */
-  readonly maxAttempts?: number | undefined
-  /** Crashes without progress before quarantine; 0 = never. */
-  readonly maxCrashes?: number | undefined
-  /** Length of leases on its items and lock that a process renews, at least 500 ms; default that of the process. */
-  readonly leaseMs?: number | undefined
-  /** Length of leases on its items and lock that nobody renews; default 300 s, 30 min for tasks. */
-  readonly manualLeaseMs?: number | undefined
-  /** How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min). */
+  /** How the waits between retries grow. */
   readonly backoff?: BackoffOptions | undefined
   /** Any Standard Schema (zod, valibot, arktype, …). The store keeps the payload as JSON; a claim returns what the schema makes of it. */
   readonly schema?: StandardSchemaV1<Input, Output> | undefined
 }
 
 /** How and when a new item is to run. */
-export interface AddOptions extends MutationOptions {
-  /** 0 (first) to 10 (last); default 5. */
-  readonly priority?: number | undefined
-  /** Name of the thing worked on; unique while the item is open. */
-  readonly key?: string | undefined
-  /** A second add under the same open key is refused. */
-  readonly dedupeKey?: string | undefined
-  /** Id or key of the item this one is stacked on. */
-  readonly parent?: string | undefined
-  /** Items that must succeed first: ids, or keys in this queue. */
-  readonly blockers?: readonly string[] | undefined
-  /** Not before this time, ms since 1970. */
-  readonly runAt?: number | Date | undefined
-  /** How long to wait before it can be claimed, ms; instead of `runAt`. */
-  readonly delayMs?: number | undefined
-  /** Attempts in all, the first included: once this many have failed, it fails for good. Default is the queue's. */
-  readonly maxAttempts?: number | undefined
-  /** Data of the workflow itself. */
-  readonly data?: Record<string, unknown> | undefined
+export interface AddOptions extends OptionsFor<'queue.add', 'payload' | 'runAt'> {
+  /** Not before this time: a `Date`, or ms since 1970. */
+  readonly runAt?: number | Date | null | undefined
 }
 
 /** One of several items to add at once. */
@@ -69,57 +45,27 @@ export interface NewItem<Input>
 }
 
 /** A change to be merged. */
-export interface SubmitOptions<Input> extends Omit<AddOptions, 'key' | 'parent' | 'runAt'> {
-  /** Id or key of the item this one is stacked on. Null: none. */
-  readonly parent?: string | null | undefined
-  /** Not before this time, ms since 1970. Null: without delay. */
-  readonly runAt?: number | Date | null | undefined
-  /** Commit or change to be merged. */
-  readonly headSha: string
-  /** Issue it belongs to. */
-  readonly bead?: string | null | undefined
+export interface SubmitOptions<Input>
+  extends OptionsFor<'queue.submit', 'key' | 'payload' | 'runAt'>,
+    Pick<AddOptions, 'runAt'> {
   /** Any JSON value. */
   readonly payload?: Input | undefined
 }
 
 /** How a failure is handled. */
-export interface FailOptions extends TokenOptions {
-  /** Whether a retry may help; default that of the workflow. */
-  readonly retryable?: boolean | undefined
-  /** How the waits between retries grow: baseMs (1 s), factor (2), maxMs (5 min). Default: that of the queue. */
+export interface FailOptions extends OptionsFor<'queue.fail', 'ref' | 'error' | 'backoff'> {
+  /** How the waits between retries grow; default that of the queue. */
   readonly backoff?: BackoffOptions | undefined
 }
 
+/** How the processing lock is acquired. */
+export interface ProcessingLockOptions extends OptionsFor<'queue.acquireProcessingLock'>, ClaimOptions {}
+
 /** Options of an operator's change to an item. */
-export interface OperatorOptions extends MutationOptions {
-  /** Why; kept in the audit trail. */
-  readonly reason?: string | undefined
-  /** Refuse unless the item is at this version. */
-  readonly expectedVersion?: number | undefined
-}
+export interface OperatorOptions extends OptionsFor<'queue.retry', 'ref'> {}
 
 /** Which held items an operator reclaims. */
-export interface ReclaimOptions extends MutationOptions {
-  /** Only what has been silent for this long, ms; 0 = everything held. Default 300 s. */
-  readonly thresholdMs?: number | undefined
-  /** Also take it from processes that are alive and renewing; needs a reason. */
-  readonly force?: boolean | undefined
-  /** Why; kept in the audit trail. */
-  readonly reason?: string | undefined
-  /** Report what would be done, and do nothing. */
-  readonly dryRun?: boolean | undefined
-}
+export interface ReclaimOptions extends OptionsFor<'queue.reclaimStale'> {}
 
 /** Which items to list, and how many per page. */
-export interface ListOptions {
-  /** Only these states. */
-  readonly states?: readonly string[] | undefined
-  /** Only those in this phase. */
-  readonly phase?: 'ready' | 'suspect' | 'waiting' | 'held' | 'closed' | undefined
-  /** Only quarantined items. */
-  readonly quarantined?: boolean | undefined
-  /** How many at most, up to 1000. */
-  readonly limit?: number | undefined
-  /** `next` of the previous page. */
-  readonly after?: string | undefined
-}
+export interface ListOptions extends Omit<AskedOf<'queue.list'>, 'queue'> {}

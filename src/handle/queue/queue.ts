@@ -22,10 +22,13 @@ import {
   orReject,
   sumOf,
 } from '../../runtime/session/input.ts'
+import type { RecoverOptions } from '../../runtime/session/recovery.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type {
   ClaimOptions,
   MutationOptions,
+  OptionsFor,
+  Own,
   OwnClaimOptions,
   TokenOptions,
   WaitOptions,
@@ -41,6 +44,7 @@ import type {
   ListOptions,
   NewItem,
   OperatorOptions,
+  ProcessingLockOptions,
   QueueOptions,
   ReclaimOptions,
   SubmitOptions,
@@ -164,10 +168,7 @@ export class Queue<Input = unknown, Output = Input> {
   }
 
   /** Renews a lease by hand, for its full length from now. LEASE_LOST once somebody else has the item. */
-  renew(
-    ref: string,
-    options: TokenOptions & { leaseMs?: number | undefined } = {},
-  ): Promise<QueueItem<Input>> {
+  renew(ref: string, options: OptionsFor<'queue.renew', 'ref'> = {}): Promise<QueueItem<Input>> {
     return this.#held.change('queue.renew', ref, {}, options)
   }
 
@@ -175,7 +176,7 @@ export class Queue<Input = unknown, Output = Input> {
   progress(
     ref: string,
     progress: unknown,
-    options: TokenOptions & { data?: Record<string, unknown> | undefined } = {},
+    options: OptionsFor<'queue.progress', 'ref' | 'progress'> = {},
   ): Promise<QueueItem<Input>> {
     return this.#held.change('queue.progress', ref, { progress }, options)
   }
@@ -184,19 +185,13 @@ export class Queue<Input = unknown, Output = Input> {
   move(
     ref: string,
     to: string,
-    options: TokenOptions & {
-      data?: Record<string, unknown> | undefined
-      expectedVersion?: number | undefined
-    } = {},
+    options: OptionsFor<'queue.move', 'ref' | 'to'> = {},
   ): Promise<QueueItem<Input>> {
     return this.#held.change('queue.move', ref, { to }, options)
   }
 
   /** Completes an item. LEASE_LOST when it is no longer yours. Repeating it is harmless. */
-  complete(
-    ref: string,
-    options: TokenOptions & { result?: unknown; expectedVersion?: number | undefined } = {},
-  ): Promise<QueueItem<Input>> {
+  complete(ref: string, options: OptionsFor<'queue.complete', 'ref'> = {}): Promise<QueueItem<Input>> {
     return this.#held.complete('queue.complete', ref, {}, options)
   }
 
@@ -209,7 +204,7 @@ export class Queue<Input = unknown, Output = Input> {
   }
 
   /** Gives an item back unfinished. False, with nothing changed, when it was no longer yours. */
-  release(ref: string, options: TokenOptions & { reason?: string | undefined } = {}): Promise<boolean> {
+  release(ref: string, options: OptionsFor<'queue.release', 'ref'> = {}): Promise<boolean> {
     return this.#held.release(ref, options)
   }
 
@@ -261,7 +256,7 @@ export class Queue<Input = unknown, Output = Input> {
    * Removes an item; its events stay. False when there is none. Refused while other items wait for it. HELD while
    * somebody holds it, unless forced.
    */
-  remove(ref: string, options: OperatorOptions & { force?: boolean | undefined } = {}): Promise<boolean> {
+  remove(ref: string, options: OptionsFor<'queue.remove', 'ref'> = {}): Promise<boolean> {
     return this.#requests.write('queue.remove', { ref }, options)
   }
 
@@ -270,7 +265,7 @@ export class Queue<Input = unknown, Output = Input> {
    * clock and the lease clock disagree, the one that yields the smaller age counts, so a date that has just jumped
    * ahead removes nothing.
    */
-  async cleanup(options: Omit<AskedOf<'queue.cleanup'>, 'queue'> & MutationOptions): Promise<number> {
+  async cleanup(options: OptionsFor<'queue.cleanup'>): Promise<number> {
     const pieces = await askInPieces('queue.cleanup', options, (asked) =>
       this.#requests.write('queue.cleanup', {}, asked),
     )
@@ -278,7 +273,7 @@ export class Queue<Input = unknown, Output = Input> {
   }
 
   /** Stops new claims; held items carry on. False when the queue was already paused. */
-  async pause(options: MutationOptions & { reason?: string | undefined } = {}): Promise<boolean> {
+  async pause(options: OptionsFor<'queue.pause'> = {}): Promise<boolean> {
     return (await this.#requests.write('queue.pause', {}, options)).changed
   }
 
@@ -291,14 +286,10 @@ export class Queue<Input = unknown, Output = Input> {
    * Acquires the processing lock of the queue, or says who holds it. A lock you already hold is renewed; a lapsed one
    * is taken over.
    */
-  acquireProcessingLock(
-    options?: OwnClaimOptions & { reason?: string | undefined },
-  ): Promise<ProcessingLock<Lease>>
+  acquireProcessingLock(options?: Own<ProcessingLockOptions>): Promise<ProcessingLock<Lease>>
   /** The same with a manual lease: `lease` is null when nobody renews it. */
-  acquireProcessingLock(options: ClaimOptions & { reason?: string | undefined }): Promise<ProcessingLock>
-  acquireProcessingLock(
-    options: ClaimOptions & { reason?: string | undefined } = {},
-  ): Promise<ProcessingLock> {
+  acquireProcessingLock(options: ProcessingLockOptions): Promise<ProcessingLock>
+  acquireProcessingLock(options: ProcessingLockOptions = {}): Promise<ProcessingLock> {
     return this.#lock.acquire(options)
   }
 
@@ -325,12 +316,12 @@ export class Queue<Input = unknown, Output = Input> {
   }
 
   /** Extends the lock and the item claimed with it. LEASE_LOST once the lock has lapsed. */
-  extendLock(options: TokenOptions & { extraMs: number }): Promise<LockView & { capped: boolean }> {
+  extendLock(options: OptionsFor<'queue.extendLock'>): Promise<LockView & { capped: boolean }> {
     return this.#lock.change('queue.extendLock', options)
   }
 
   /** Renews the lock and the item claimed with it, both for their full length from now. */
-  renewLock(options: TokenOptions & { leaseMs?: number | undefined } = {}): Promise<LockView> {
+  renewLock(options: OptionsFor<'queue.renewLock'> = {}): Promise<LockView> {
     return this.#lock.change('queue.renewLock', options)
   }
 
@@ -344,7 +335,7 @@ export class Queue<Input = unknown, Output = Input> {
   }
 
   /** Gives back everything in this queue whose lease has lapsed. Also runs by itself, before claims and on a timer. */
-  detectAndRecoverStale(options: { dryRun?: boolean | undefined } = {}): Promise<RecoveryReport> {
+  detectAndRecoverStale(options: Pick<RecoverOptions, 'dryRun'> = {}): Promise<RecoveryReport> {
     return orReject(() =>
       this.#session.recovery.recover({
         ...knownOptionsOf('queue.detectAndRecoverStale', options, ['dryRun']),
@@ -364,7 +355,7 @@ export class Queue<Input = unknown, Output = Input> {
    */
   updateRebaseMetadata(
     ref: string,
-    options: TokenOptions & { headSha: string; testedAgainstSha: string },
+    options: OptionsFor<'queue.updateRebaseMetadata', 'ref'>,
   ): Promise<QueueItem<Input>> {
     return this.#held.change('queue.updateRebaseMetadata', ref, {}, options)
   }
@@ -383,13 +374,7 @@ export class Queue<Input = unknown, Output = Input> {
    * Moves a change from ready_to_merge to merging. With `mainSha`, the commit the target is at now, ILLEGAL_MOVE unless
    * the change was tested against it. Without it nothing is checked, and the event says so.
    */
-  beginMerge(
-    ref: string,
-    options: TokenOptions & {
-      mainSha?: string | undefined
-      journal?: Record<string, unknown> | undefined
-    } = {},
-  ): Promise<QueueItem<Input>> {
+  beginMerge(ref: string, options: OptionsFor<'queue.beginMerge', 'ref'> = {}): Promise<QueueItem<Input>> {
     return this.#held.change('queue.beginMerge', ref, {}, options)
   }
 
@@ -404,7 +389,7 @@ export class Queue<Input = unknown, Output = Input> {
   }
 
   /** Events of one item, oldest first. With `limit`, only the newest ones. */
-  async events(ref: string, options: { limit?: number | undefined } = {}): Promise<EventView[]> {
+  async events(ref: string, options: Pick<AskedOf<'events.list'>, 'limit'> = {}): Promise<EventView[]> {
     knownOptionsOf('queue.events', options, ['limit'])
     const id = (await this.get(ref))?.id ?? ref
     if (options.limit === undefined) return historyOf(this.#session, 'item', id)

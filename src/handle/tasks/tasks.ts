@@ -20,7 +20,8 @@ import { type LeaseRenewal, type RenewalOptions, runRenewal } from '../../runtim
 import { judgeHolders, reportStaleLocks, type StaleLocksOptions } from '../../runtime/lease/stale-locks.ts'
 import { askInPieces, assertSignal, given, optionsOf, orReject, sumOf } from '../../runtime/session/input.ts'
 import type { Session } from '../../runtime/session/session.ts'
-import type { ClaimOptions, MutationOptions, Own, TokenOptions, WaitOptions } from '../call-options.ts'
+import type { ClaimOptions, OptionsFor, Own, TokenOptions, WaitOptions } from '../call-options.ts'
+import type { StateUpdateOptions } from '../state.ts'
 import { HeldTasks } from './held-tasks.ts'
 import type { BatchClaim, NextTask, Task, TaskClaim } from './task-answers.ts'
 import { TaskClaims } from './task-claims.ts'
@@ -104,7 +105,7 @@ export class Tasks {
   async updateWithRetry(
     ref: string,
     change: (task: Task) => TaskChanges | null | Promise<TaskChanges | null>,
-    options: TokenOptions & { readonly maxAttempts?: number | undefined } = {},
+    options: TokenOptions & Pick<StateUpdateOptions, 'maxAttempts'> = {},
   ): Promise<Task> {
     const { maxAttempts = updateAttempts, ...rest } = optionsOf('tasks.updateWithRetry', options)
     parseInput(retryOptions, { change, maxAttempts })
@@ -163,7 +164,7 @@ export class Tasks {
   }
 
   /** Renews a lease by hand, for its full length from now. LEASE_LOST once somebody else has the task. */
-  renewLease(ref: string, options: TokenOptions & { leaseMs?: number | undefined } = {}): Promise<Task> {
+  renewLease(ref: string, options: OptionsFor<'tasks.renewLease', 'ref'> = {}): Promise<Task> {
     return this.#held.change('tasks.renewLease', ref, options)
   }
 
@@ -200,33 +201,17 @@ export class Tasks {
   }
 
   /** Gives a task back. False when nobody held it; HELD, naming the holder, when somebody else does. */
-  async releaseTask(
-    ref: string,
-    options: TokenOptions & {
-      status?: 'Todo' | 'Review' | 'Done' | undefined
-      note?: string | undefined
-    } = {},
-  ): Promise<boolean> {
+  async releaseTask(ref: string, options: OptionsFor<'tasks.releaseTask', 'ref'> = {}): Promise<boolean> {
     return await this.#held.end('tasks.releaseTask', ref, options, leftByRelease)
   }
 
   /** Sends a task to review and gives up its lease. */
-  reviewTask(
-    ref: string,
-    options: TokenOptions & { note?: string | undefined; expectedVersion?: number | undefined } = {},
-  ): Promise<Task> {
+  reviewTask(ref: string, options: OptionsFor<'tasks.reviewTask', 'ref'> = {}): Promise<Task> {
     return this.#held.end('tasks.reviewTask', ref, options, leftBy)
   }
 
   /** Completes a task that you hold or that is in review. Repeating it is harmless. */
-  completeTask(
-    ref: string,
-    options: TokenOptions & {
-      result?: unknown
-      note?: string | undefined
-      expectedVersion?: number | undefined
-    } = {},
-  ): Promise<Task> {
+  completeTask(ref: string, options: OptionsFor<'tasks.completeTask', 'ref'> = {}): Promise<Task> {
     return this.#held.end('tasks.completeTask', ref, options, leftBy)
   }
 
@@ -234,7 +219,7 @@ export class Tasks {
    * Gives back every task the agent holds, with a note, and returns their ids. With `to`, they are offered to that
    * agent: nobody else may claim them for `offerMs` (default 10 min), then everybody may.
    */
-  async handoff(options: MutationOptions & AskedOf<'tasks.handoff'> = {}): Promise<{ taskIds: string[] }> {
+  async handoff(options: OptionsFor<'tasks.handoff'> = {}): Promise<{ taskIds: string[] }> {
     const pieces = await askInPieces('tasks.handoff', options, async (asked) => {
       const piece = await this.#session.ask('tasks.handoff', {}, asked)
       for (const { id, token } of piece.tasks) this.#session.grants.ended('item', id, token, options)
@@ -275,7 +260,7 @@ export class Tasks {
    * Frees the tasks of holders that are proven dead, and tasks whose lock has expired and whose holder is not known to
    * be alive.
    */
-  async cleanupDeadAgentLocks(options: { dryRun?: boolean | undefined } = {}): Promise<LockCleanup> {
+  async cleanupDeadAgentLocks(options: AskedOf<'tasks.cleanupDeadAgentLocks'> = {}): Promise<LockCleanup> {
     const judged = await judgeHolders(this.#session)
     const alive = judged.filter(({ liveness }) => liveness === 'alive').map(({ instance }) => instance)
     const facts = { alive, deaths: deathsAmong(judged) }

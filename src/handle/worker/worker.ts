@@ -9,6 +9,7 @@ import { type Environment, settlesWithin } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { assertSignal, given } from '../../runtime/session/input.ts'
 import type { Session } from '../../runtime/session/session.ts'
+import type { WaitOptions } from '../call-options.ts'
 import type { Queue } from '../queue/queue.ts'
 import { type Claimed, type Ending, ItemWork, type Running } from './item-work.ts'
 import { type ClaimAnswer, LockedClaims } from './locked-claims.ts'
@@ -99,7 +100,7 @@ export class Worker<Payload> {
    * that others hold are not waited for. While the queue is paused, or others hold its processing lock, it keeps
    * waiting: use `signal` to give up, and the promise rejects with its reason.
    */
-  async idle({ signal }: { signal?: AbortSignal | undefined } = {}): Promise<boolean> {
+  async idle({ signal }: Pick<WaitOptions, 'signal'> = {}): Promise<boolean> {
     assertSignal('worker.idle', signal)
     const claimsBefore = this.#claims
     // A claim already under way does not count: it may have been decided before the caller added its work.
@@ -149,7 +150,12 @@ export class Worker<Payload> {
    * Stops claiming, gives back prefetched items, and waits for handlers up to `drainMs` (default 30 s). Then fires the
    * signals of those still running and gives their items back.
    */
-  async stop({ drainMs = drainDefaultMs }: { drainMs?: number | undefined } = {}): Promise<void> {
+  async stop({
+    drainMs = drainDefaultMs,
+  }: {
+    /** How long to wait for handlers, ms; default 30 s. */
+    drainMs?: number | undefined
+  } = {}): Promise<void> {
     assertWhole('drainMs', drainMs, 0, maxTimeMs)
     try {
       await this.#stop(drainMs)

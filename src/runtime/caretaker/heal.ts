@@ -9,19 +9,14 @@ import {
   type RecoveryReport,
   type RecoveryTrigger,
 } from '../../operations/recovery/report.ts'
-import type { Execute } from '../../operations/table.ts'
+import type { AskedOf, Execute } from '../../operations/table.ts'
 import { inPieces } from '../session/input.ts'
 
-export interface Healing {
+export interface Healing
+  extends Pick<AskedOf<'recovery.run'>, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'> {
   readonly environment: Environment
   readonly storeIsLocal: boolean
   readonly trigger: RecoveryTrigger
-  readonly queue?: string | undefined
-  readonly dryRun?: boolean | undefined
-  /** Only what lapsed longer ago than this; dead holders are reclaimed at once. */
-  readonly maxAgeMs?: number | undefined
-  /** The reason recorded for pausing runs whose holder was lost; what is known about the loss follows it. */
-  readonly pauseReason?: string | undefined
   /** Set if the namespace is not this process's own: recorded with everything it does there. */
   readonly healer?: Healer | undefined
   /** Only locks with their lines and runs, and what the dead held. */

@@ -5,15 +5,16 @@ import { InvalidError, isHoldfastError, revive } from '../../errors.ts'
 import type { CheckedLogger } from '../../logger.ts'
 import type { RecoveryReport, RecoveryTrigger } from '../../operations/recovery/report.ts'
 import type { RecoveryStats } from '../../operations/recovery/stats.ts'
-import type { Execute } from '../../operations/table.ts'
+import type { AskedOf, Execute } from '../../operations/table.ts'
 import type { Settings } from '../../options.ts'
 import { findDeaths, type Healing, heal, healAtOpen } from '../caretaker/heal.ts'
 import type { RecoveryFailures } from '../caretaker/recovery-failures.ts'
 import { healerOf, healOthers, type StoreHealing } from '../caretaker/store-healing.ts'
 
-type HealingOptions = Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
+type HealingOptions = Pick<AskedOf<'recovery.run'>, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
 
-interface RecoverOptions extends Omit<HealingOptions, 'pauseReason'> {
+/** What to recover. */
+export interface RecoverOptions extends Pick<AskedOf<'recovery.run'>, 'dryRun' | 'maxAgeMs'> {
   /** Also what lapsed or was lost in all other namespaces of the store. */
   readonly allNamespaces?: boolean | undefined
 }
@@ -67,7 +68,10 @@ export class Recovery {
   }
 
   /** Recovery on request. If it fails, the caller is told what happened and what to do, and the store records it. */
-  async recover({ allNamespaces = false, ...options }: RecoverOptions = {}): Promise<StoreRecoveryReport> {
+  async recover({
+    allNamespaces = false,
+    ...options
+  }: RecoverOptions & { queue?: string } = {}): Promise<StoreRecoveryReport> {
     if (typeof allNamespaces !== 'boolean') {
       throw new InvalidError({
         what: `detectAndRecoverStale: allNamespaces: ${shown(allNamespaces)} is neither true nor false`,
