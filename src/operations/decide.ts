@@ -17,7 +17,7 @@ import type { Ask, Change, Decision } from '../port/decision.ts'
 import type { Claims } from '../port/healing.ts'
 import type { Loaded, Needs } from '../port/selector.ts'
 import { leaseNeeds, lostLeases } from './lease/lease.ts'
-import { type AnyOperation, parseInput } from './operation.ts'
+import { type AnyOperation, parseInput, reply } from './operation.ts'
 import { operations } from './table.ts'
 
 /** A command whose input has been checked. */
@@ -237,7 +237,7 @@ function* repeat(
     })
   }
   const answer: unknown = JSON.parse(earlier.answer)
-  if (earlier.grants.length === 0) return { changes: [], result: answer }
+  if (earlier.grants.length === 0) return reply(answer)
   const rows = (yield leaseNeeds(earlier.grants)) as unknown as Granted
   const { now } = clocks()
   const lost = lostLeases(rows, earlier.grants, now)

@@ -2,14 +2,16 @@
  * An operation: one row of the table from which the library's methods, the CLI and the reference are built. `needs` names the rows to load from the input and the caller alone; `decide` is pure and
  * synchronous.
  */
-import type * as z from 'zod'
+import * as z from 'zod'
+import type { EventKind } from '../domain/event.ts'
 import { InvalidError } from '../errors.ts'
 import { check, type Issue } from '../issue.ts'
 import { lazily } from '../lazily.ts'
 import type { Grant } from '../port/answer.ts'
 import type { Caller, Context } from '../port/command.ts'
-import type { Ask, Decision } from '../port/decision.ts'
+import type { Ask, Change, Decision, EventDraft } from '../port/decision.ts'
 import type { Loaded, Needs } from '../port/selector.ts'
+import type { Tables } from '../port/tables.ts'
 
 export interface Operation<
   Name extends string = string,
@@ -85,15 +87,19 @@ export interface AnyOperation
   decide(rows: Loaded<Needs>, input: unknown, context: Context): Decision | Ask
 }
 
+/** The schema of an input with these fields and no others. */
+type Input<Shape extends z.ZodRawShape> = z.ZodObject<Shape, z.core.$strict>
+
 /** An operation as its file defines it, with schemas that are built on first use. */
 interface Definition<
   Name extends string,
-  Schema extends z.ZodType,
+  Shape extends z.ZodRawShape,
   N extends Needs,
   Output,
   Fact extends string,
-> extends Omit<Operation<Name, Schema, N, Output, Fact>, 'input' | 'output'> {
-  readonly input: () => Schema
+> extends Omit<Operation<Name, Input<Shape>, N, Output, Fact>, 'input' | 'output'> {
+  /** The fields of the input; all others are refused. */
+  readonly input: () => Shape
   readonly output: () => z.ZodType<Output>
 }
 
@@ -109,12 +115,12 @@ export interface Row<Name extends string, Schema extends z.ZodType, Output, Fact
 
 export function operation<
   Name extends string,
-  Schema extends z.ZodType,
+  Shape extends z.ZodRawShape,
   N extends Needs,
   Output,
-  const Fact extends Extract<keyof z.input<Schema>, string> = never,
->(definition: Definition<Name, Schema, N, Output, Fact>): Row<Name, Schema, Output, Fact> {
-  const input = lazily(definition.input)
+  const Fact extends Extract<keyof Shape, string> = never,
+>(definition: Definition<Name, Shape, N, Output, Fact>): Row<Name, Input<Shape>, Output, Fact> {
+  const input = lazily(() => z.strictObject(definition.input()))
   const output = lazily(definition.output)
   return {
     ...definition,
@@ -124,11 +130,42 @@ export function operation<
     get output() {
       return output()
     },
-  } as unknown as Row<Name, Schema, Output, Fact>
+  } as unknown as Row<Name, Input<Shape>, Output, Fact>
+}
+
+/** Something as callers see it: an object schema that is built on first use. */
+export function view<Shape extends z.ZodRawShape>(make: () => Shape): () => z.ZodObject<Shape> {
+  return lazily(() => z.object(make()))
 }
 
 /** The output type of a lazily built schema. */
 export type OutputOf<Make extends () => z.ZodType> = z.output<ReturnType<Make>>
+
+/** The type of a checked input with these fields. */
+export type InputWith<Make extends () => z.ZodRawShape> = z.output<Input<ReturnType<Make>>>
+
+/** A decision that changes nothing. */
+export function reply<Output>(result: Output): Decision<Output> {
+  return { changes: [], result }
+}
+
+/** A change to a row with its event: what nearly every operation ends with. */
+export function change<Table extends keyof Tables>(
+  table: Table,
+  before: Tables[Table] | null,
+  after: Tables[Table] | null,
+  kind: EventKind,
+  { agent }: Pick<Caller, 'agent'>,
+  detail?: EventDraft['detail'],
+): Extract<Change, { table: Table }> {
+  const event: EventDraft = { kind, agent, ...(detail ? { detail } : {}) }
+  return { table, before, after, event } as unknown as Extract<Change, { table: Table }>
+}
+
+/** Rows to load, each with the type of what its selector loads. */
+export function need<N extends Needs>(needs: N): N {
+  return needs
+}
 
 /** Asks for more rows, and keeps their type. */
 export function ask<N extends Needs, Output>(

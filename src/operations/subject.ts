@@ -1,13 +1,13 @@
 /** Finds the things an operation is about, or refuses with an error that says what to do. */
 import { builtInWorkflow } from '../domain/built-in-workflows.ts'
 import { maxWalked } from '../domain/dependency.ts'
+import type { StoredEvent } from '../domain/event.ts'
 import type { Item } from '../domain/item.ts'
 import { withoutClosedBlockers } from '../domain/item-waiting.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import { HoldfastError, LeaseLostError, NotFoundError, VersionMismatchError } from '../errors.ts'
-import type { Caller } from '../port/command.ts'
-import type { Change } from '../port/decision.ts'
 import type { DefinedQueue } from '../port/queue.ts'
+import { need } from './operation.ts'
 
 export function knownWorkflow(defined: DefinedQueue): Workflow | null {
   return defined.definition ?? builtInWorkflow(defined.queue.workflow) ?? null
@@ -58,6 +58,11 @@ export function requireItem(
   })
 }
 
+/** The newest events about one thing. */
+export function newestEvents(of: Pick<StoredEvent, 'subject' | 'id'>, limit: number) {
+  return need({ events: { select: 'events', since: 0, limit, of, newest: true } }).events
+}
+
 /** Rows needed to change what an existing item waits for. */
 export const surroundingsOf = (id: string, awaited: readonly string[]) => ({
   dependents: { select: 'transitiveDependents', id, limit: maxWalked } as const,
@@ -78,15 +83,4 @@ export function asFreed(item: Item, defined: DefinedQueue | null, closed: readon
 export function assertVersion(item: Item, expected: number | undefined): void {
   if (expected === undefined || expected === item.version) return
   throw new VersionMismatchError({ subject: `item ${item.id}`, expected, current: item.version })
-}
-
-/** A change to an item with its event: what nearly every operation on an item ends with. */
-export function itemChange(
-  before: Item | null,
-  after: Item | null,
-  kind: NonNullable<Change['event']>['kind'],
-  caller: Pick<Caller, 'agent'>,
-  detail?: NonNullable<Change['event']>['detail'],
-): Change {
-  return { table: 'item', before, after, event: { kind, agent: caller.agent, ...(detail ? { detail } : {}) } }
 }

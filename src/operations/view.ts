@@ -3,80 +3,75 @@ import * as z from 'zod'
 import type { Item } from '../domain/item.ts'
 import { isExpired, leaseStatus } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
-import { lazily } from '../lazily.ts'
-import type { OutputOf } from './operation.ts'
+import { type OutputOf, view } from './operation.ts'
 
-const leaseView = lazily(() =>
-  z.object({
-    agent: z.string().nullable(),
-    instance: z.string().nullable(),
-    token: z.number(),
-    grantedAt: z.number().nullable(),
-    renewedAt: z.number().nullable(),
-    expiresAt: z.number().nullable(),
-    leaseMs: z.number().nullable(),
-    remainingMs: z.number(),
-    status: z.enum(['live', 'near', 'expired', 'stale']),
-  }),
-)
+const leaseView = view(() => ({
+  agent: z.string().nullable(),
+  instance: z.string().nullable(),
+  token: z.number(),
+  grantedAt: z.number().nullable(),
+  renewedAt: z.number().nullable(),
+  expiresAt: z.number().nullable(),
+  leaseMs: z.number().nullable(),
+  remainingMs: z.number(),
+  status: z.enum(['live', 'near', 'expired', 'stale']),
+}))
 export type LeaseView = OutputOf<typeof leaseView>
 
-export const itemView = lazily(() =>
-  z.object({
-    id: z.string(),
-    queue: z.string(),
-    workflow: z.string(),
-    state: z.string(),
-    phase: z.enum(['ready', 'suspect', 'waiting', 'held', 'closed']),
-    priority: z.number(),
-    key: z.string().nullable(),
-    dedupeKey: z.string().nullable(),
-    parent: z.string().nullable(),
-    stackRoot: z.string(),
-    stackDepth: z.number(),
-    blockers: z.array(z.string()),
-    waitingFor: z.array(z.string()),
-    runAt: z.number().nullable(),
-    /** The only agent that may claim it before `runAt`. */
-    offeredTo: z.string().nullable(),
-    attempts: z.number(),
-    failures: z.number(),
-    crashes: z.number().describe('Crashes blamed on it since its last new progress.'),
-    exposures: z.number().describe('How often it was lost together with other items since then.'),
-    suspectedAt: z
-      .number()
-      .nullable()
-      .describe('Suspected of killing its holders since; each process takes one such item at a time.'),
-    maxAttempts: z.number(),
-    quarantine: z.object({ at: z.number(), reason: z.string().nullable() }).nullable(),
-    cancelRequestedAt: z.number().nullable(),
-    submittedBy: z.string().nullable(),
-    addedAt: z.number(),
-    startedAt: z.number().nullable(),
-    stateChangedAt: z.number(),
-    closedAt: z.number().nullable(),
-    outcome: z.enum(['succeeded', 'failed']).nullable(),
-    previousState: z.string().nullable(),
-    version: z.number(),
-    /** Who is working on it now; also null once the lease has lapsed. */
-    holder: z.string().nullable(),
-    lease: leaseView().nullable(),
-    token: z.number(),
-    error: z
-      .object({
-        message: z.string(),
-        code: z.string().optional(),
-        retryable: z.boolean().optional(),
-        /** Where it was thrown, shortened. */
-        stack: z.string().optional(),
-      })
-      .nullable(),
-    progress: z.unknown(),
-    result: z.unknown(),
-    payload: z.unknown(),
-    data: z.record(z.string(), z.unknown()),
-  }),
-)
+export const itemView = view(() => ({
+  id: z.string(),
+  queue: z.string(),
+  workflow: z.string(),
+  state: z.string(),
+  phase: z.enum(['ready', 'suspect', 'waiting', 'held', 'closed']),
+  priority: z.number(),
+  key: z.string().nullable(),
+  dedupeKey: z.string().nullable(),
+  parent: z.string().nullable(),
+  stackRoot: z.string(),
+  stackDepth: z.number(),
+  blockers: z.array(z.string()),
+  waitingFor: z.array(z.string()),
+  runAt: z.number().nullable(),
+  /** The only agent that may claim it before `runAt`. */
+  offeredTo: z.string().nullable(),
+  attempts: z.number(),
+  failures: z.number(),
+  crashes: z.number().describe('Crashes blamed on it since its last new progress.'),
+  exposures: z.number().describe('How often it was lost together with other items since then.'),
+  suspectedAt: z
+    .number()
+    .nullable()
+    .describe('Suspected of killing its holders since; each process takes one such item at a time.'),
+  maxAttempts: z.number(),
+  quarantine: z.object({ at: z.number(), reason: z.string().nullable() }).nullable(),
+  cancelRequestedAt: z.number().nullable(),
+  submittedBy: z.string().nullable(),
+  addedAt: z.number(),
+  startedAt: z.number().nullable(),
+  stateChangedAt: z.number(),
+  closedAt: z.number().nullable(),
+  outcome: z.enum(['succeeded', 'failed']).nullable(),
+  previousState: z.string().nullable(),
+  version: z.number(),
+  /** Who is working on it now; also null once the lease has lapsed. */
+  holder: z.string().nullable(),
+  lease: leaseView().nullable(),
+  token: z.number(),
+  error: z
+    .object({
+      message: z.string(),
+      code: z.string().optional(),
+      retryable: z.boolean().optional(),
+      /** Where it was thrown, shortened. */
+      stack: z.string().optional(),
+    })
+    .nullable(),
+  progress: z.unknown(),
+  result: z.unknown(),
+  payload: z.unknown(),
+  data: z.record(z.string(), z.unknown()),
+}))
 /** An item as callers see it. */
 export type ItemView = OutputOf<typeof itemView>
 
@@ -141,29 +136,27 @@ export function viewLease(row: Item | Lock, now: number): LeaseView {
   }
 }
 
-export const lockView = lazily(() =>
-  z.object({
-    name: z.string(),
-    slot: z.number(),
-    reason: z.string().nullable(),
-    item: z.string().nullable(),
-    acquiredAt: z.number(),
-    version: z.number(),
-    /** The user on whose behalf it is held, and the run it is held for. */
-    user: z.string().nullable(),
-    run: z.string().nullable(),
-    /** How many times its holder has entered it. */
-    depth: z.number(),
-    /** Path patterns it reserves; null for a plain named lock. */
-    patterns: z.array(z.string()).nullable(),
-    mode: z.enum(['shared', 'exclusive']).nullable(),
-    /** True during the delay after a loss: nobody holds the lock, and nobody gets it until its lease ends. */
-    delayed: z.boolean(),
-    holder: z.string().nullable(),
-    stale: z.boolean(),
-    lease: leaseView(),
-  }),
-)
+export const lockView = view(() => ({
+  name: z.string(),
+  slot: z.number(),
+  reason: z.string().nullable(),
+  item: z.string().nullable(),
+  acquiredAt: z.number(),
+  version: z.number(),
+  /** The user on whose behalf it is held, and the run it is held for. */
+  user: z.string().nullable(),
+  run: z.string().nullable(),
+  /** How many times its holder has entered it. */
+  depth: z.number(),
+  /** Path patterns it reserves; null for a plain named lock. */
+  patterns: z.array(z.string()).nullable(),
+  mode: z.enum(['shared', 'exclusive']).nullable(),
+  /** True during the delay after a loss: nobody holds the lock, and nobody gets it until its lease ends. */
+  delayed: z.boolean(),
+  holder: z.string().nullable(),
+  stale: z.boolean(),
+  lease: leaseView(),
+}))
 /** A held lock. */
 export type LockView = OutputOf<typeof lockView>
 

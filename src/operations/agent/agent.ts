@@ -8,7 +8,7 @@ import { isSameProcess, startInstance } from '../../domain/instance.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { crashNeeds } from '../lease/watch.ts'
-import { type OutputOf, operation } from '../operation.ts'
+import { type OutputOf, operation, reply } from '../operation.ts'
 import { maxDeaths } from '../recovery/report.ts'
 import { identity, instanceView } from './instance.ts'
 
@@ -20,9 +20,9 @@ export const register = operation({
   agentIdentifies: 'request',
   freshIds: () => 1,
   facts: ['bootId', 'pidNamespace', 'hostName', 'startTime'],
-  input: () => z.strictObject(identity()),
+  input: identity,
   output: instanceView,
-  needs: (_input, { agent }) => ({ known: { select: 'registeredInstance', agent } as const }),
+  needs: (_input, { agent }) => ({ known: { select: 'registeredInstance', agent } }),
   decide({ known }, input, context) {
     if (known && isSameProcess(known, input)) {
       const after = { ...known, beatAt: context.wall }
@@ -41,18 +41,17 @@ export const beat = operation({
   effect: 'write',
   agentIdentifies: 'request',
   facts: ['dead'],
-  input: () =>
-    z.strictObject({
-      dead: z
-        .array(fields.text(100))
-        .max(maxDeaths)
-        .default([])
-        .describe('Instances that the caller has found dead, by lack of any sign of life.'),
-    }),
+  input: () => ({
+    dead: z
+      .array(fields.text(100))
+      .max(maxDeaths)
+      .default([])
+      .describe('Instances that the caller has found dead, by lack of any sign of life.'),
+  }),
   output: () => z.boolean(),
   needs: (_input, { agent, instance }) => ({
-    registered: { select: 'registeredInstance', agent } as const,
-    own: { select: 'instances', ids: instance === null ? [] : [instance] } as const,
+    registered: { select: 'registeredInstance', agent },
+    own: { select: 'instances', ids: instance === null ? [] : [instance] },
   }),
   decide({ registered, own }, { dead }, context) {
     const running = [...own, ...(registered ? [registered] : [])].filter(
@@ -86,21 +85,20 @@ export const list = operation({
   name: 'agents.list',
   summary: 'List running processes and anything suspicious about them.',
   effect: 'read',
-  input: () => z.strictObject({ limit: fields.limit }),
+  input: () => ({ limit: fields.limit }),
   output: () => z.array(agentView()),
   needs: ({ limit }) => ({
-    running: { select: 'runningInstances', limit: limit ?? 100 } as const,
+    running: { select: 'runningInstances', limit: limit ?? 100 },
     ...crashNeeds,
   }),
   decide({ running, losses, ends }) {
     const suspects = new Set(suspectAgents(ends))
-    return {
-      changes: [],
-      result: running.map((instance) => ({
+    return reply(
+      running.map((instance) => ({
         ...instance,
         crashes: losses.filter(({ agent }) => agent === instance.agent).length,
         suspect: suspects.has(instance.agent),
       })),
-    }
+    )
   },
 })

@@ -12,7 +12,7 @@ import type { Change } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
 import { pausedRuns, runNeeds } from '../lock/run.ts'
-import { ask, operation } from '../operation.ts'
+import { ask, change, need, operation, reply } from '../operation.ts'
 import { rulesFor } from '../recovery/reclaim.ts'
 
 /** Rows that one transaction gives back. */
@@ -30,7 +30,7 @@ export const end = operation({
   summary: 'End a process cleanly and release what it holds.',
   effect: 'write',
   class: 'client',
-  input: () => z.strictObject({ id: fields.text(100).min(1), reason: fields.text(200) }),
+  input: () => ({ id: fields.text(100).min(1), reason: fields.text(200) }),
   output: () =>
     z.object({
       released: z.number(),
@@ -42,21 +42,19 @@ export const end = operation({
     // Only its own: a claim that another agent bound to this instance is lost with it, not given back by it.
     const all = { instances: [id], agent, limit: maxReleased, waits: true } as const
     return {
-      found: { select: 'instances', ids: [id] } as const,
-      items: { select: 'itemsOfInstances', ...all, queue: null } as const,
-      locks: { select: 'locksOfInstances', ...all, name: null } as const,
-      waiters: { select: 'waitersOfInstances', ...all } as const,
-      deliveries: { select: 'deliveriesOfInstances', ...all } as const,
+      found: { select: 'instances', ids: [id] },
+      items: { select: 'itemsOfInstances', ...all, queue: null },
+      locks: { select: 'locksOfInstances', ...all, name: null },
+      waiters: { select: 'waitersOfInstances', ...all },
+      deliveries: { select: 'deliveriesOfInstances', ...all },
     }
   },
   decide({ found: [instance], ...rows }, { reason }, context) {
     const isStranger = instance !== undefined && instance.agent !== context.agent
-    if (isStranger) return { changes: [], result: { released: 0, more: false } }
+    if (isStranger) return reply({ released: 0, more: false })
     const held = firstPiece(rows)
-    const needs = {
-      queues: { select: 'queues', names: [...new Set(held.items.map(({ queue }) => queue))] } as const,
-      ...runNeeds(held.locks),
-    }
+    const queues = new Set(held.items.map(({ queue }) => queue))
+    const needs = need({ queues: { select: 'queues', names: [...queues] }, ...runNeeds(held.locks) })
     return ask(needs, ({ queues, runs }) => {
       const changes = givenBack(held, queues, reason, context)
       const released = changes.length
@@ -106,31 +104,22 @@ function givenBack(
       // Left to recovery, which quarantines an item whose state is not a held state of its workflow.
       if (!workflow || !knownState(workflow, before.state)?.held) return []
       const after = releaseItem(before, workflow, context)
-      return [{ table: 'item', before, after, event: { kind: 'item.released', agent, detail } }]
+      return [change('item', before, after, 'item.released', { agent }, detail)]
     }),
-    ...held.locks.map(
-      (before): Change => ({
-        table: 'lock',
-        before,
-        after: null,
-        event: { kind: 'lock.released', agent, detail },
-      }),
-    ),
+    ...held.locks.map((before): Change => change('lock', before, null, 'lock.released', { agent }, detail)),
     ...held.waiters.map(
-      (before): Change => ({
-        table: 'waiter',
-        before,
-        after: null,
-        event: { kind: 'waiter.left', agent, detail: { because: reason } },
-      }),
+      (before): Change => change('waiter', before, null, 'waiter.left', { agent }, { because: reason }),
     ),
     ...held.deliveries.map(
-      (before): Change => ({
-        table: 'delivery',
-        before,
-        after: giveBackDelivery(before, context.now),
-        event: { kind: 'delivery.released', agent, detail },
-      }),
+      (before): Change =>
+        change(
+          'delivery',
+          before,
+          giveBackDelivery(before, context.now),
+          'delivery.released',
+          { agent },
+          detail,
+        ),
     ),
   ]
 }
@@ -138,5 +127,5 @@ function givenBack(
 function endings(before: Instance, reason: string, { agent, wall }: Context): Change[] {
   if (before.endedAt !== null) return []
   const after = endInstance(before, reason, wall)
-  return [{ table: 'instance', before, after, event: { kind: 'instance.ended', agent } }]
+  return [change('instance', before, after, 'instance.ended', { agent })]
 }

@@ -14,7 +14,7 @@ import { HoldfastError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { ask, operation } from '../operation.ts'
+import { ask, change, operation, reply, view } from '../operation.ts'
 import { signedBy } from '../recovery/reclaim.ts'
 import { healer } from '../recovery/report.ts'
 
@@ -28,44 +28,49 @@ export const identity = lazily(() => ({
   startTime: fields.text(100).nullable().describe('Start time, as the kernel counts it.'),
 }))
 
-export const instanceView = lazily(() =>
-  z.object({
-    id: z.string(),
-    agent: z.string(),
-    ...identity(),
-    startedAt: z.number(),
-    beatAt: z.number(),
-    seenAt: z.number().nullable(),
-    sweptAt: z.number().nullable(),
-    endedAt: z.number().nullable(),
-    endReason: z.string().nullable(),
-    registeredBy: z.string().nullable(),
-    lostAt: z
-      .number()
-      .nullable()
-      .describe('When something it held was first found lost, on the lease clock.'),
-    lostItems: z.number().describe('How many items its process held then.'),
-    lostSuspects: z.number().describe('How many of these were suspects.'),
-    version: z.number(),
-  }),
-)
+export const machine = lazily(() => {
+  const { bootId, hostName, pidNamespace } = identity()
+  return z.strictObject({ bootId, hostName, pidNamespace })
+})
+
+/** Which processes of a machine are listed. */
+export const machineProcesses = lazily(() => ({
+  machine: machine(),
+  otherBoots: z.boolean().describe('Include those from before this machine restarted.'),
+  after: fields.after,
+}))
+
+export const instanceView = view(() => ({
+  id: z.string(),
+  agent: z.string(),
+  ...identity(),
+  startedAt: z.number(),
+  beatAt: z.number(),
+  seenAt: z.number().nullable(),
+  sweptAt: z.number().nullable(),
+  endedAt: z.number().nullable(),
+  endReason: z.string().nullable(),
+  registeredBy: z.string().nullable(),
+  lostAt: z.number().nullable().describe('When something it held was first found lost, on the lease clock.'),
+  lostItems: z.number().describe('How many items its process held then.'),
+  lostSuspects: z.number().describe('How many of these were suspects.'),
+  version: z.number(),
+}))
 
 export const start = operation({
   name: 'instance.start',
   summary: 'Register a process with the fleet.',
   effect: 'write',
   class: 'client',
-  input: () => z.strictObject({ id: id(), ...identity() }),
+  input: () => ({ id: id(), ...identity() }),
   output: instanceView,
-  needs: (input) => ({ known: { select: 'instances', ids: [input.id] } as const }),
+  needs: (input) => ({ known: { select: 'instances', ids: [input.id] } }),
   decide({ known: [known] }, input, context) {
-    if (known) return { changes: [], result: requireSame(known, input) }
+    if (known) return reply(requireSame(known, input))
     const named = { agent: context.agent, registeredBy: null, seenAt: context.now }
     const after = startInstance(input, named, context.wall)
     return {
-      changes: [
-        { table: 'instance', before: null, after, event: { kind: 'instance.started', agent: context.agent } },
-      ],
+      changes: [change('instance', null, after, 'instance.started', context)],
       result: after,
     }
   },
@@ -80,7 +85,7 @@ export const join = operation({
   effect: 'write',
   class: 'client',
   freshIds: () => 1,
-  input: () => z.strictObject(identity()),
+  input: identity,
   output: instanceView,
   needs: ({ bootId, hostName, pidNamespace, pid }) => ({
     running: {
@@ -90,11 +95,11 @@ export const join = operation({
       otherBoots: false,
       after: null,
       limit: maxKnown,
-    } as const,
+    },
   }),
   decide({ running: { rows } }, input, context) {
     const known = rows.find((each) => each.agent === context.agent && isSameProcess(each, input))
-    if (known) return { changes: [], result: known }
+    if (known) return reply(known)
     // It sends no heartbeat, so nobody may take its silence for its end.
     const named = { agent: context.agent, registeredBy: null, seenAt: null }
     const after = startInstance({ id: context.ids[0] as string, ...input }, named, context.wall)
@@ -118,12 +123,12 @@ export const beat = operation({
   effect: 'write',
   class: 'client',
   isUrgent: true,
-  input: () => z.strictObject({ id: id(), sweptAt: fields.wallTime.nullable() }),
+  input: () => ({ id: id(), sweptAt: fields.wallTime.nullable() }),
   output: () => z.boolean(),
-  needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } as const }),
+  needs: ({ id }) => ({ found: { select: 'instances', ids: [id] } }),
   decide({ found }, input, context) {
     const [instance] = found
-    if (!instance) return { changes: [], result: false }
+    if (!instance) return reply(false)
     const after = { ...instance, beatAt: context.wall, seenAt: context.now, sweptAt: input.sweptAt }
     return { changes: [{ table: 'instance', before: instance, after }], result: instance.endedAt === null }
   },
@@ -134,15 +139,7 @@ export const list = operation({
   summary: 'List running processes that this machine can judge.',
   effect: 'read',
   class: 'internal',
-  input: () => {
-    const { bootId, hostName, pidNamespace } = identity()
-    return z.strictObject({
-      machine: z.strictObject({ bootId, hostName, pidNamespace }),
-      otherBoots: z.boolean().describe('Include those from before this machine restarted.'),
-      limit: fields.limit,
-      after: fields.after,
-    })
-  },
+  input: () => ({ ...machineProcesses(), limit: fields.limit }),
   output: () => {
     const awakeAt = z
       .number()
@@ -161,7 +158,7 @@ export const list = operation({
       otherBoots,
       after: after ?? null,
       limit: limit ?? 100,
-    } as const,
+    },
   }),
   decide({ page: { rows, next } }, { machine }) {
     const others = rows.filter(({ bootId }) => bootId !== machine.bootId).map(({ id }) => id)
@@ -169,16 +166,13 @@ export const list = operation({
       const known = new Map(times.map(({ instance, awakeAt }) => [instance, awakeAt]))
       return { instances: rows.map((each) => ({ ...each, awakeAt: known.get(each.id) ?? null })), next }
     }
-    if (others.length === 0) return { changes: [], result: result([]) }
-    return ask({ times: { select: 'awakeTimes', instances: others } as const }, ({ times }) => ({
-      changes: [],
-      result: result(times),
-    }))
+    if (others.length === 0) return reply(result([]))
+    return ask({ times: { select: 'awakeTimes', instances: others } }, ({ times }) => reply(result(times)))
   },
 })
 
 /** Read in pages, by whoever looks for something to heal. */
-const page = lazily(() => z.object({ instances: z.array(instanceView()), next: z.string().nullable() }))
+const page = view(() => ({ instances: z.array(instanceView()), next: z.string().nullable() }))
 
 const maxEnded = 100
 
@@ -187,12 +181,12 @@ export const listEndedHolders = operation({
   summary: 'List ended processes that still hold something.',
   effect: 'read',
   class: 'internal',
-  input: () => z.strictObject({ after: fields.after }),
+  input: () => ({ after: fields.after }),
   output: page,
   needs: ({ after }) => ({
-    ended: { select: 'endedHolders', after: after ?? null, limit: maxEnded } as const,
+    ended: { select: 'endedHolders', after: after ?? null, limit: maxEnded },
   }),
-  decide: ({ ended: { rows, next } }) => ({ changes: [], result: { instances: [...rows], next } }),
+  decide: ({ ended: { rows, next } }) => reply({ instances: [...rows], next }),
 })
 
 const maxSilent = 500
@@ -202,7 +196,7 @@ export const listSilent = operation({
   summary: 'List running processes that have missed their beats for 10 minutes.',
   effect: 'read',
   class: 'internal',
-  input: () => z.strictObject({ after: fields.after }),
+  input: () => ({ after: fields.after }),
   output: page,
   needs: ({ after }) => ({
     silent: {
@@ -210,9 +204,9 @@ export const listSilent = operation({
       silentMs: silentAfterMs,
       after: after ?? null,
       limit: maxSilent,
-    } as const,
+    },
   }),
-  decide: ({ silent: { rows, next } }) => ({ changes: [], result: { instances: [...rows], next } }),
+  decide: ({ silent: { rows, next } }) => reply({ instances: [...rows], next }),
 })
 
 export const endSilent = operation({
@@ -220,11 +214,11 @@ export const endSilent = operation({
   summary: 'End processes that have been silent for 10 minutes and hold nothing. Live ones join again.',
   effect: 'write',
   class: 'internal',
-  input: () => z.strictObject({ ids: z.array(id()).max(maxSilent), healer: healer().optional() }),
+  input: () => ({ ids: z.array(id()).max(maxSilent), healer: healer().optional() }),
   output: () => z.number(),
   needs: ({ ids }) => ({
-    found: { select: 'instances', ids } as const,
-    held: { select: 'heldByInstances', instances: ids } as const,
+    found: { select: 'instances', ids },
+    held: { select: 'heldByInstances', instances: ids },
   }),
   decide({ found, held }, input, { agent, now, wall, isDoubtful }) {
     const silent = isDoubtful ? [] : found.filter((instance) => isSilent(instance, now))

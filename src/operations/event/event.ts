@@ -12,28 +12,25 @@ import {
 } from '../../domain/event.ts'
 import { decideSealable, isAnyOld } from '../../domain/sealing.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
-import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
 import type { Checkpoint, ImageRow } from '../../port/event.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation } from '../operation.ts'
+import { ask, need, type OutputOf, operation, reply, view } from '../operation.ts'
 import { beforeOf, isPast, past } from '../recovery/horizon.ts'
 
-const eventView = lazily(() =>
-  z.object({
-    seq: z.number(),
-    at: z.number(),
-    kind: z.enum(eventKinds),
-    subject: z.enum(subjects),
-    id: z.string(),
-    queue: z.string().nullable(),
-    version: z.number().nullable(),
-    agent: z.string().nullable(),
-    token: z.number().nullable(),
-    change: z.record(z.string(), z.unknown()).nullable(),
-    detail: z.record(z.string(), z.unknown()).nullable(),
-  }),
-)
+const eventView = view(() => ({
+  seq: z.number(),
+  at: z.number(),
+  kind: z.enum(eventKinds),
+  subject: z.enum(subjects),
+  id: z.string(),
+  queue: z.string().nullable(),
+  version: z.number().nullable(),
+  agent: z.string().nullable(),
+  token: z.number().nullable(),
+  change: z.record(z.string(), z.unknown()).nullable(),
+  detail: z.record(z.string(), z.unknown()).nullable(),
+}))
 /** One record of the audit log. */
 export type EventView = OutputOf<typeof eventView>
 
@@ -51,32 +48,31 @@ export const list = operation({
   summary:
     'List events after a sequence number, or the newest ones: all of them, of one kind of thing, or of one thing.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      since: z
-        .int()
-        .min(0)
-        .optional()
-        .describe('Only events after this sequence number; 0 = from the oldest that is kept.'),
-      before: z.int().min(0).optional().describe('Only events before this sequence number.'),
-      subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
-      id: fields.text(300).optional().describe('Only events of the thing with this id; needs its kind.'),
-      newest: z.boolean().optional().describe('The newest ones, but still oldest first.'),
-      limit: z
-        .int()
-        .min(0)
-        .max(fields.maxPage)
-        .optional()
-        .describe(`How many at most, up to ${fields.maxPage}; default 100.`),
-    }),
+  input: () => ({
+    since: z
+      .int()
+      .min(0)
+      .optional()
+      .describe('Only events after this sequence number; 0 = from the oldest that is kept.'),
+    before: z.int().min(0).optional().describe('Only events before this sequence number.'),
+    subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
+    id: fields.text(300).optional().describe('Only events of the thing with this id; needs its kind.'),
+    newest: z.boolean().optional().describe('The newest ones, but still oldest first.'),
+    limit: z
+      .int()
+      .min(0)
+      .max(fields.maxPage)
+      .optional()
+      .describe(`How many at most, up to ${fields.maxPage}; default 100.`),
+  }),
   output: () => z.object({ events: z.array(eventView()), next: z.number().nullable() }),
   needs({ since = 0, before, subject, id, newest = false, limit = 100 }) {
     const isKind = subject !== undefined && id === undefined
     const of = subject === undefined || id === undefined ? null : { subject, id }
     return {
-      page: isKind ? null : ({ select: 'events', since, before, limit, of, newest } as const),
+      page: isKind ? null : { select: 'events', since, before, limit, of, newest },
       found: isKind
-        ? ({
+        ? {
             select: 'eventsAbout',
             subject,
             since,
@@ -84,10 +80,10 @@ export const list = operation({
             limit,
             newest,
             window: maxWalked,
-          } as const)
+          }
         : null,
       // Read after the events, so that a removal in between is noticed.
-      checkpoint: { select: 'checkpoint' } as const,
+      checkpoint: { select: 'checkpoint' },
     }
   },
   decide({ page, found, checkpoint }, { since = 0, subject, id, newest = false, limit = 100 }) {
@@ -96,7 +92,7 @@ export const list = operation({
     const events = (page ?? found?.events ?? []) as EventView[]
     const last = newest ? events[0] : events.at(-1)
     const beyond = events.length === limit ? (last?.seq ?? null) : null
-    return { changes: [], result: { events, next: found === null ? beyond : found.next } }
+    return reply({ events, next: found === null ? beyond : found.next })
   },
 })
 
@@ -128,12 +124,11 @@ export const seal = operation({
     'Remove the oldest events, up to a sequence number and older than an age; a replay then starts from images.',
   effect: 'admin',
   class: 'internal',
-  input: () =>
-    z.strictObject({
-      past: past(),
-      through: z.int().min(0).optional(),
-      dryRun: z.boolean().optional(),
-    }),
+  input: () => ({
+    past: past(),
+    through: z.int().min(0).optional(),
+    dryRun: z.boolean().optional(),
+  }),
   output: () => z.object({ removed: z.number(), through: z.number(), more: z.boolean() }),
   needs: () => ({
     // One more than is sealed: the newest event always stays, so that the sequence continues from it.
@@ -143,8 +138,8 @@ export const seal = operation({
       limit: maxSealed + 1,
       of: null,
       newest: false,
-    } as const,
-    checkpoint: { select: 'checkpoint' } as const,
+    },
+    checkpoint: { select: 'checkpoint' },
   }),
   decide({ events, checkpoint }, { past, through = Number.MAX_SAFE_INTEGER, dryRun }, context) {
     const oldest = events.slice(0, Math.min(events.length - 1, maxSealed)).filter(({ seq }) => seq <= through)
@@ -152,17 +147,17 @@ export const seal = operation({
     const { count, end } = decideSealable(events, dates)
     const range = end === 'undated' ? oldest : oldest.slice(0, count)
     const last = range.at(-1)
-    const nothing = { changes: [], result: { removed: 0, through: checkpoint?.seq ?? 0, more: false } }
+    const nothing = reply({ removed: 0, through: checkpoint?.seq ?? 0, more: false })
     if (!last || !isPast(past, context)) return nothing
-    const needs = {
-      images: dryRun ? null : ({ select: 'images', keys: keysOf(range) } as const),
-      samples: end === 'undated' ? ({ select: 'eventSamples', after: last.seq } as const) : null,
-    }
+    const needs = need({
+      images: dryRun ? null : { select: 'images', keys: keysOf(range) },
+      samples: end === 'undated' ? { select: 'eventSamples', after: last.seq } : null,
+    })
     return ask(needs, ({ images, samples }) => {
       if (samples !== null && !isAnyOld(samples, dates)) return nothing
       const more = end !== 'young' && events.length > maxSealed
       const result = { removed: range.length, through: last.seq, more }
-      if (images === null) return { changes: [], result }
+      if (images === null) return reply(result)
       const next = {
         name: 'events',
         seq: last.seq,
@@ -210,14 +205,13 @@ export const images = operation({
   name: 'events.images',
   summary: 'List the state at which the kept events begin; a replay starts from it.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      after: z
-        .strictObject({ subject: fields.text(100), id: fields.text(300) })
-        .optional()
-        .describe('The last one of the previous page.'),
-      limit: fields.limit,
-    }),
+  input: () => ({
+    after: z
+      .strictObject({ subject: fields.text(100), id: fields.text(300) })
+      .optional()
+      .describe('The last one of the previous page.'),
+    limit: fields.limit,
+  }),
   output: () =>
     z.object({
       seq: z.number(),
@@ -227,15 +221,13 @@ export const images = operation({
       ),
     }),
   needs: ({ after, limit }) => ({
-    checkpoint: { select: 'checkpoint' } as const,
-    images: { select: 'imagePage', after: after ?? null, limit: limit ?? 100 } as const,
+    checkpoint: { select: 'checkpoint' },
+    images: { select: 'imagePage', after: after ?? null, limit: limit ?? 100 },
   }),
-  decide: ({ checkpoint, images }) => ({
-    changes: [],
-    result: {
+  decide: ({ checkpoint, images }) =>
+    reply({
       seq: checkpoint?.seq ?? 0,
       digest: checkpoint?.digest ?? null,
       images: images.map((row) => ({ ...row, image: { ...row.image } })),
-    },
-  }),
+    }),
 })

@@ -2,20 +2,18 @@
 import * as z from 'zod'
 import { type Alert, decideAlerts, type QueueEndings } from '../../domain/alert.ts'
 import { crashPatterns, suspectAgents } from '../../domain/crash-pattern.ts'
-import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { DefinedQueue, QueueGlance } from '../../port/queue.ts'
+import { view } from '../operation.ts'
 import { type HeldView, isOver } from './held.ts'
 import { endings, type QueueRow } from './queue-row.ts'
 
-export const alertView = lazily(() =>
-  z.object({
-    code: z.string(),
-    level: z.enum(['notice', 'warning']),
-    what: z.string(),
-    next: z.string(),
-  }),
-)
+export const alertView = view(() => ({
+  code: z.string(),
+  level: z.enum(['notice', 'warning']),
+  what: z.string(),
+  next: z.string(),
+}))
 
 /** How each queue has fared lately. */
 function lateEndings(queues: readonly DefinedQueue[], glances: readonly QueueGlance[]): QueueEndings[] {

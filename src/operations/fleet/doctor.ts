@@ -9,7 +9,8 @@ import { longTransactionMs } from '../../domain/store-check.ts'
 import { wordIn } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation } from '../operation.ts'
+import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
+import { newestEvents } from '../subject.ts'
 import { alertsFor } from './alerts.ts'
 import { fleetNeeds, sweptAt } from './fleet.ts'
 import { heldThings, judged, titleOf } from './held.ts'
@@ -56,20 +57,18 @@ const storeFacts = lazily(() =>
   }),
 )
 
-const doctorView = lazily(() =>
-  z.object({
-    healthy: z.boolean(),
-    findings: z.array(
-      z.object({
-        check: z.string(),
-        level: z.enum(['ok', 'notice', 'warning', 'error']),
-        what: z.string(),
-        remedy: z.string().nullable(),
-        isFixable: z.boolean(),
-      }),
-    ),
-  }),
-)
+const doctorView = view(() => ({
+  healthy: z.boolean(),
+  findings: z.array(
+    z.object({
+      check: z.string(),
+      level: z.enum(['ok', 'notice', 'warning', 'error']),
+      what: z.string(),
+      remedy: z.string().nullable(),
+      isFixable: z.boolean(),
+    }),
+  ),
+}))
 /** Findings, each with its remedy. */
 export type DoctorReport = OutputOf<typeof doctorView>
 
@@ -78,16 +77,15 @@ export const doctor = operation({
   summary: 'Check the store and its fleet, and suggest a remedy for each problem.',
   effect: 'read',
   facts: ['judged', 'store'],
-  input: () =>
-    z.strictObject({
-      judged: judged(),
-      store: storeFacts().describe('What the caller knows about the store itself.'),
-      longTransactionMs: z
-        .int()
-        .min(0)
-        .default(longTransactionMs)
-        .describe('Report transactions of other programs that have been open for this long.'),
-    }),
+  input: () => ({
+    judged: judged(),
+    store: storeFacts().describe('What the caller knows about the store itself.'),
+    longTransactionMs: z
+      .int()
+      .min(0)
+      .default(longTransactionMs)
+      .describe('Report transactions of other programs that have been open for this long.'),
+  }),
   output: doctorView,
   needs: (input) => ({
     ...fleetNeeds,
@@ -95,15 +93,15 @@ export const doctor = operation({
       select: 'neglectedNamespaces',
       silentMs: healerSilentMs,
       limit: maxNamespaces,
-    } as const,
+    },
     transactions: {
       select: 'longTransactions',
       openForMs: input.longTransactionMs,
       limit: maxTransactions,
-    } as const,
-    vainWaits: { select: 'vainWaits', window: waitsWindow, limit: maxVainWaits } as const,
-    commitLosses: { select: 'events', since: 0, limit: maxLosses, newest: true, of: lossSubject } as const,
-    lockBlockers: { select: 'lockBlockers', limit: maxTransactions } as const,
+    },
+    vainWaits: { select: 'vainWaits', window: waitsWindow, limit: maxVainWaits },
+    commitLosses: newestEvents(lossSubject, maxLosses),
+    lockBlockers: { select: 'lockBlockers', limit: maxTransactions },
   }),
   decide(rows, input, context) {
     const processes = { instances: rows.running, judged: input.judged }
@@ -140,7 +138,7 @@ export const doctor = operation({
           context,
         }),
       })
-      return { changes: [], result: { healthy: !isUnhealthy(findings), findings } }
+      return reply({ healthy: !isUnhealthy(findings), findings })
     })
   },
 })

@@ -26,60 +26,58 @@ import { readWords, taskQueue } from '../../domain/task.ts'
 import { NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
+import type { Decision } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import { text } from '../fields.ts'
 import { lockRef } from '../lease/lease.ts'
 import { crashNeeds, maxRunning } from '../lease/watch.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
-import { asFreed, closedBlockers, workflowOf } from '../subject.ts'
+import { ask, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
+import { lineBefore } from '../queue/line.ts'
+import { asFreed, closedBlockers, newestEvents, workflowOf } from '../subject.ts'
 import { type Kind, kinds } from './find.ts'
 import { heldNeeds, heldThings, holdingView, judged, titleOf } from './held.ts'
 import { glancesOf, queueRows } from './queue-row.ts'
 
 const maxHistory = 10
 
-const explanationView = lazily(() =>
-  z.object({
-    kind: z.enum(kinds),
-    id: z.string(),
-    queue: z.string().nullable(),
-    title: z.string(),
-    verdict: z.enum(['ready', 'held', 'waiting', 'stuck', 'free', 'closed', 'gone']),
-    why: z.string(),
-    holder: holdingView().nullable(),
-    evidence: z.array(z.string()),
-    next: z.array(z.object({ what: z.string(), inMs: z.number().nullable() })),
-    can: z.array(
-      z.object({
-        operation: z.string(),
-        input: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
-        because: z.string(),
-      }),
-    ),
-    history: z.array(
-      z.object({
-        seq: z.number(),
-        at: z.number(),
-        kind: z.string(),
-        agent: z.string().nullable(),
-        detail: z.record(z.string(), z.unknown()).nullable(),
-      }),
-    ),
-  }),
-)
+const explanationView = view(() => ({
+  kind: z.enum(kinds),
+  id: z.string(),
+  queue: z.string().nullable(),
+  title: z.string(),
+  verdict: z.enum(['ready', 'held', 'waiting', 'stuck', 'free', 'closed', 'gone']),
+  why: z.string(),
+  holder: holdingView().nullable(),
+  evidence: z.array(z.string()),
+  next: z.array(z.object({ what: z.string(), inMs: z.number().nullable() })),
+  can: z.array(
+    z.object({
+      operation: z.string(),
+      input: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+      because: z.string(),
+    }),
+  ),
+  history: z.array(
+    z.object({
+      seq: z.number(),
+      at: z.number(),
+      kind: z.string(),
+      agent: z.string().nullable(),
+      detail: z.record(z.string(), z.unknown()).nullable(),
+    }),
+  ),
+}))
 /** Why something is in its current state. */
 export type FleetExplanation = OutputOf<typeof explanationView>
 
-const input = lazily(() =>
-  z.strictObject({
-    kind: z.enum(kinds).describe('What kind of thing it is.'),
-    id: text(300).min(1).describe('Its id, or its name.'),
-    judged: judged(),
-  }),
-)
+const input = lazily(() => ({
+  kind: z.enum(kinds).describe('What kind of thing it is.'),
+  id: text(300).min(1).describe('Its id, or its name.'),
+  judged: judged(),
+}))
 
 const historyOf = (subject: 'item' | 'lock' | 'message' | 'run' | 'queue', id: string) =>
-  ({ select: 'events', since: 0, limit: maxHistory, of: { subject, id }, newest: true }) as const
+  newestEvents({ subject, id }, maxHistory)
 
 export const explain = operation({
   name: 'fleet.explain',
@@ -90,14 +88,13 @@ export const explain = operation({
   facts: ['judged'],
   output: explanationView,
   needs: ({ kind, id }) => ({
-    item: kind === 'item' ? ({ select: 'item', queue: null, ref: id } as const) : null,
+    item: kind === 'item' ? { select: 'item', queue: null, ref: id } : null,
     closed: kind === 'item' ? closedBlockers : null,
-    line:
-      kind === 'lock' ? ({ select: 'lockLine', name: id, waiter: null, limit: maxWaiters } as const) : null,
-    message: kind === 'message' ? ({ select: 'messagesById', ids: [id] } as const) : null,
-    run: kind === 'run' ? ({ select: 'runsByName', runs: [id] } as const) : null,
-    defined: kind === 'queue' ? ({ select: 'queue', name: id } as const) : null,
-    running: { select: 'runningInstances', limit: maxRunning } as const,
+    line: kind === 'lock' ? { select: 'lockLine', name: id, waiter: null, limit: maxWaiters } : null,
+    message: kind === 'message' ? { select: 'messagesById', ids: [id] } : null,
+    run: kind === 'run' ? { select: 'runsByName', runs: [id] } : null,
+    defined: kind === 'queue' ? { select: 'queue', name: id } : null,
+    running: { select: 'runningInstances', limit: maxRunning },
   }),
   decide(rows, asked, context): Step<FleetExplanation> {
     const of = { ...asked, context, processes: { instances: rows.running, judged: asked.judged } }
@@ -139,30 +136,27 @@ function tell(
   { kind, id }: Asked,
   explained: Explanation,
   rest: { title?: string; queue?: string | null; history?: readonly StoredEvent[] },
-): { changes: []; result: FleetExplanation } {
+): Decision<FleetExplanation> {
   const { history = [], title = id, queue = null } = rest
-  return {
-    changes: [],
-    result: {
-      kind,
-      id,
-      queue,
-      title,
-      verdict: explained.verdict,
-      why: explained.why,
-      holder: explained.holder,
-      evidence: [...explained.evidence],
-      next: [...explained.next],
-      can: explained.can.map((act) => ({ ...act, input: { ...act.input } })),
-      history: history.map(({ seq, at, kind: happened, agent, detail }) => ({
-        seq,
-        at,
-        kind: happened,
-        agent,
-        detail: detail === null ? null : { ...detail },
-      })),
-    },
-  }
+  return reply({
+    kind,
+    id,
+    queue,
+    title,
+    verdict: explained.verdict,
+    why: explained.why,
+    holder: explained.holder,
+    evidence: [...explained.evidence],
+    next: [...explained.next],
+    can: explained.can.map((act) => ({ ...act, input: { ...act.input } })),
+    history: history.map(({ seq, at, kind: happened, agent, detail }) => ({
+      seq,
+      at,
+      kind: happened,
+      agent,
+      detail: detail === null ? null : { ...detail },
+    })),
+  })
 }
 
 function itemStep(found: Item, closed: readonly string[], of: Asked): Step<FleetExplanation> {
@@ -171,14 +165,7 @@ function itemStep(found: Item, closed: readonly string[], of: Asked): Step<Fleet
     defined: { select: 'queue', name: found.queue } as const,
     blockers: { select: 'itemsById', ids: found.waitingFor } as const,
     locks: { select: 'lock', name: processingLockName(found.queue) } as const,
-    line: {
-      select: 'line',
-      queue: found.queue,
-      priority: found.priority,
-      addedAt: found.addedAt,
-      id: found.id,
-      limit: 100_000,
-    } as const,
+    line: lineBefore(found),
     history: historyOf('item', found.id),
     instances: { select: 'instances', ids: found.instance === null ? [] : [found.instance] } as const,
   }

@@ -1,23 +1,20 @@
 /** Finding what a word refers to. */
 import * as z from 'zod'
 import { maxNameLength } from '../../domain/name.ts'
-import { lazily } from '../../lazily.ts'
 import { text } from '../fields.ts'
 import { crashNeeds, maxRunning } from '../lease/watch.ts'
-import { ask, type OutputOf, operation } from '../operation.ts'
+import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
 import { heldNeeds, titleOf } from './held.ts'
 
 export const kinds = ['item', 'lock', 'message', 'run', 'agent', 'queue'] as const
 export type Kind = (typeof kinds)[number]
 
-const foundView = lazily(() =>
-  z.object({
-    kind: z.enum(kinds),
-    id: z.string(),
-    queue: z.string().nullable(),
-    title: z.string(),
-  }),
-)
+const foundView = view(() => ({
+  kind: z.enum(kinds),
+  id: z.string(),
+  queue: z.string().nullable(),
+  title: z.string(),
+}))
 type Found = OutputOf<typeof foundView>
 
 /** Queues in which a key may name an item. */
@@ -29,23 +26,21 @@ export const find = operation({
   name: 'fleet.find',
   summary: 'Find what a word refers to: an item, task, lock, message, run, agent or queue.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      ref: text(300).min(1).describe('An id, a key or a name.'),
-    }),
+  input: () => ({
+    ref: text(300).min(1).describe('An id, a key or a name.'),
+  }),
   output: () => z.object({ found: z.array(foundView()) }),
   needs: ({ ref }) => ({
-    item: { select: 'item', queue: null, ref } as const,
-    lock: { select: 'lock', name: ref } as const,
+    item: { select: 'item', queue: null, ref },
+    lock: { select: 'lock', name: ref },
     messages:
       messagePattern.test(ref) && ref.length >= prefixMin
-        ? ({ select: 'messageByRef', ref: ref.replace(/\.\d+$/, '') } as const)
+        ? { select: 'messageByRef', ref: ref.replace(/\.\d+$/, '') }
         : null,
-    runs: { select: 'runsByName', runs: [ref] } as const,
-    running: { select: 'runningInstances', limit: maxRunning } as const,
-    queue: { select: 'queue', name: ref } as const,
-    keyed:
-      ref.length <= maxNameLength ? ({ select: 'itemsByKey', key: ref, limit: maxKeyed } as const) : null,
+    runs: { select: 'runsByName', runs: [ref] },
+    running: { select: 'runningInstances', limit: maxRunning },
+    queue: { select: 'queue', name: ref },
+    keyed: ref.length <= maxNameLength ? { select: 'itemsByKey', key: ref, limit: maxKeyed } : null,
   }),
   decide(rows, { ref }) {
     const isQueue = rows.queue !== null
@@ -72,7 +67,7 @@ export const find = operation({
         ...(isAgent ? [thing('agent', ref, ref)] : []),
         ...(isQueue ? [thing('queue', ref, ref)] : []),
       ]
-      return { changes: [], result: { found } }
+      return reply({ found })
     })
   },
 })

@@ -3,9 +3,8 @@ import * as z from 'zod'
 import { suspectAgents } from '../../domain/crash-pattern.ts'
 import { isLost, type Judged } from '../../domain/holding.ts'
 import type { Instance } from '../../domain/instance.ts'
-import { lazily } from '../../lazily.ts'
 import { crashNeeds } from '../lease/watch.ts'
-import { ask, type OutputOf, operation } from '../operation.ts'
+import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
 import { progressView, viewProgress } from '../run/view.ts'
 import { alertsFor, alertView, type CrashRows } from './alerts.ts'
 import { type HeldView, heldNeeds, heldThings, heldView, isOver, judged } from './held.ts'
@@ -20,41 +19,39 @@ const maxUnsent = 5
 /** Dead letters are counted up to this number. */
 const maxLetters = 100
 
-const statusView = lazily(() =>
-  z.object({
-    at: z.number(),
-    queues: z.array(queueRow()).describe('By name; if there are many, the hundred that most need attention.'),
-    moreQueues: z.boolean().describe('There are more queues than shown.'),
-    held: z.object({
-      total: z.number(),
-      expired: z.number(),
-      stale: z.number(),
-      /** Soonest expiry first. */
-      shown: z.array(heldView()),
-    }),
-    agents: z.array(
-      z.object({
-        agent: z.string(),
-        processes: z.number(),
-        alive: z.number(),
-        dead: z.number(),
-        holds: z.number(),
-        beatAt: z.number().nullable(),
-        crashes: z.number(),
-        suspect: z.boolean(),
-      }),
-    ),
-    runs: z.array(progressView()),
-    messages: z.object({ pending: z.number(), dead: z.number() }),
-    recovery: z.object({
-      /** What a recovery run would free now. */
-      due: z.number(),
-      lastRunAt: z.number().nullable(),
-      lastSweptAt: z.number().nullable(),
-    }),
-    alerts: z.array(alertView()),
+const statusView = view(() => ({
+  at: z.number(),
+  queues: z.array(queueRow()).describe('By name; if there are many, the hundred that most need attention.'),
+  moreQueues: z.boolean().describe('There are more queues than shown.'),
+  held: z.object({
+    total: z.number(),
+    expired: z.number(),
+    stale: z.number(),
+    /** Soonest expiry first. */
+    shown: z.array(heldView()),
   }),
-)
+  agents: z.array(
+    z.object({
+      agent: z.string(),
+      processes: z.number(),
+      alive: z.number(),
+      dead: z.number(),
+      holds: z.number(),
+      beatAt: z.number().nullable(),
+      crashes: z.number(),
+      suspect: z.boolean(),
+    }),
+  ),
+  runs: z.array(progressView()),
+  messages: z.object({ pending: z.number(), dead: z.number() }),
+  recovery: z.object({
+    /** What a recovery run would free now. */
+    due: z.number(),
+    lastRunAt: z.number().nullable(),
+    lastSweptAt: z.number().nullable(),
+  }),
+  alerts: z.array(alertView()),
+}))
 /** The whole fleet at a glance. */
 export type FleetStatus = OutputOf<typeof statusView>
 
@@ -75,7 +72,7 @@ export const status = operation({
   summary: 'Show the whole fleet: queues, who holds what, agents, runs, messages, alerts.',
   effect: 'read',
   facts: ['judged'],
-  input: () => z.strictObject({ judged: judged() }),
+  input: () => ({ judged: judged() }),
   output: statusView,
   needs: () => fleetNeeds,
   decide(rows, input, context) {
@@ -83,29 +80,26 @@ export const status = operation({
       const held = heldThings(rows, { instances: rows.running, judged: input.judged }, context.now)
       const queues = queueRows(rows, glances, context)
       const swept = sweptAt(rows.running)
-      return {
-        changes: [],
-        result: {
-          at: context.wall,
-          queues,
-          moreQueues: rows.queues.more,
-          held: {
-            total: held.length,
-            expired: held.filter(({ holder }) => isOver(holder)).length,
-            stale: held.filter(({ holder }) => holder.status === 'stale').length,
-            shown: held.slice(0, maxShown),
-          },
-          agents: agentRows(rows, held, input.judged),
-          runs: rows.runs.rows.map((run) => viewProgress(run, context.now)),
-          messages: { pending: rows.pending, dead: rows.letters.rows.length },
-          recovery: {
-            due: dueNow(rows.lapsed, held),
-            lastRunAt: rows.history.last?.at ?? null,
-            lastSweptAt: swept,
-          },
-          alerts: alertsFor({ held, queues, glances, swept, rows, context }),
+      return reply({
+        at: context.wall,
+        queues,
+        moreQueues: rows.queues.more,
+        held: {
+          total: held.length,
+          expired: held.filter(({ holder }) => isOver(holder)).length,
+          stale: held.filter(({ holder }) => holder.status === 'stale').length,
+          shown: held.slice(0, maxShown),
         },
-      }
+        agents: agentRows(rows, held, input.judged),
+        runs: rows.runs.rows.map((run) => viewProgress(run, context.now)),
+        messages: { pending: rows.pending, dead: rows.letters.rows.length },
+        recovery: {
+          due: dueNow(rows.lapsed, held),
+          lastRunAt: rows.history.last?.at ?? null,
+          lastSweptAt: swept,
+        },
+        alerts: alertsFor({ held, queues, glances, swept, rows, context }),
+      })
     })
   },
 })

@@ -2,16 +2,15 @@
 import * as z from 'zod'
 import type { BoundedCount } from '../../domain/count.ts'
 import type { Delivery } from '../../domain/delivery.ts'
-import { describeHolding, type Holding, type Judged } from '../../domain/holding.ts'
-import type { Instance } from '../../domain/instance.ts'
+import { describeHolding, type Holding, type Processes } from '../../domain/holding.ts'
 import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { readWords, taskQueue } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
 import { text } from '../fields.ts'
-import { lockRef } from '../lease/lease.ts'
-import { maxJudged, maxRunning } from '../lease/watch.ts'
-import type { OutputOf } from '../operation.ts'
+import { type Leased, leasedThings } from '../lease/lease.ts'
+import { maxJudged, maxRunning, shownKind } from '../lease/watch.ts'
+import { type OutputOf, view } from '../operation.ts'
 
 const maxHeld = 10_000
 
@@ -31,31 +30,27 @@ export const judged = lazily(() =>
     .describe('What this machine knows about running processes.'),
 )
 
-export const holdingView = lazily(() =>
-  z.object({
-    agent: z.string().nullable(),
-    kind: z.enum(['manual', 'bound']),
-    liveness: z.enum(['alive', 'dead', 'unknown']),
-    evidence: z.string(),
-    token: z.number(),
-    grantedAt: z.number().nullable(),
-    renewedAt: z.number().nullable(),
-    expiresAt: z.number().nullable(),
-    remainingMs: z.number(),
-    status: z.enum(['live', 'near', 'expired', 'stale']),
-  }),
-)
+export const holdingView = view(() => ({
+  agent: z.string().nullable(),
+  kind: z.enum(['manual', 'bound']),
+  liveness: z.enum(['alive', 'dead', 'unknown']),
+  evidence: z.string(),
+  token: z.number(),
+  grantedAt: z.number().nullable(),
+  renewedAt: z.number().nullable(),
+  expiresAt: z.number().nullable(),
+  remainingMs: z.number(),
+  status: z.enum(['live', 'near', 'expired', 'stale']),
+}))
 
-export const heldView = lazily(() =>
-  z.object({
-    kind: z.enum(['task', 'item', 'lock', 'delivery']),
-    id: z.string(),
-    title: z.string(),
-    queue: z.string().nullable(),
-    state: z.string().nullable(),
-    holder: holdingView(),
-  }),
-)
+export const heldView = view(() => ({
+  kind: z.enum(['task', 'item', 'lock', 'delivery']),
+  id: z.string(),
+  title: z.string(),
+  queue: z.string().nullable(),
+  state: z.string().nullable(),
+  holder: holdingView(),
+}))
 
 export type HeldView = OutputOf<typeof heldView>
 
@@ -84,39 +79,23 @@ export type HeldRows = {
 }
 
 /** Everything held, soonest expiry first. */
-export function heldThings(
-  rows: HeldRows,
-  processes: { readonly instances: readonly Instance[]; readonly judged: readonly Judged[] },
-  now: number,
-): HeldView[] {
-  const holder = (row: Item | Lock | Delivery) => describeHolding(row, processes, now)
-  const things: HeldView[] = [
-    ...rows.items.map(({ item }) => ({
-      kind: item.queue === taskQueue ? ('task' as const) : ('item' as const),
-      id: item.id,
-      title: titleOf(item),
-      queue: item.queue,
-      state: item.state,
-      holder: holder(item),
-    })),
-    ...rows.locks.map((lock) => ({
-      kind: 'lock' as const,
-      id: lockRef(lock),
-      title: lock.patterns === null ? lock.name : lock.patterns.join(' '),
-      queue: null,
-      state: null,
-      holder: holder(lock),
-    })),
-    ...rows.deliveries.map((delivery) => ({
-      kind: 'delivery' as const,
-      id: delivery.id,
-      title: delivery.recipient,
-      queue: null,
-      state: delivery.state,
-      holder: holder(delivery),
-    })),
-  ]
-  return things.sort((left, right) => left.holder.remainingMs - right.holder.remainingMs)
+export function heldThings(rows: HeldRows, processes: Processes, now: number): HeldView[] {
+  const things = leasedThings({ ...rows, items: rows.items.map(({ item }) => item) })
+  return things
+    .map((thing) => ({
+      kind: shownKind(thing),
+      id: thing.id,
+      title: titleOfHeld(thing),
+      queue: thing.queue,
+      state: thing.kind === 'lock' ? null : thing.row.state,
+      holder: describeHolding(thing.row, processes, now),
+    }))
+    .sort((left, right) => left.holder.remainingMs - right.holder.remainingMs)
+}
+
+function titleOfHeld({ kind, row }: Leased): string {
+  if (kind === 'item') return titleOf(row)
+  return kind === 'delivery' ? row.recipient : (row.patterns?.join(' ') ?? row.name)
 }
 
 /** Key or id; for a task, also its title. */

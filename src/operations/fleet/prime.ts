@@ -4,11 +4,10 @@ import type { BoundedCount } from '../../domain/count.ts'
 import { compareInLine } from '../../domain/item.ts'
 import { advise } from '../../domain/prime.ts'
 import { taskQueue } from '../../domain/task.ts'
-import { lazily } from '../../lazily.ts'
 import type { Loaded, Selectors } from '../../port/selector.ts'
-import { lockRef } from '../lease/lease.ts'
+import { leasedThings } from '../lease/lease.ts'
 import { letterView, viewLetter } from '../message/view.ts'
-import { ask, type OutputOf, operation } from '../operation.ts'
+import { ask, need, type OutputOf, operation, reply, view } from '../operation.ts'
 import { atHome } from '../task/list.ts'
 import { taskView, viewTask } from '../task/view.ts'
 import { viewItem } from '../view.ts'
@@ -20,23 +19,21 @@ type Watched = Selectors['watchedQueues'][1]
 const tasksShown = 5
 const lettersShown = 10
 
-const primeView = lazily(() =>
-  z.object({
-    agent: z.string(),
-    /** The process registered for the agent. */
-    process: z.object({ pid: z.number(), hostName: z.string() }).nullable(),
-    /** `isRenewed`: a process renews it, so it needs no renewal by hand. */
-    holds: z.array(heldView().extend({ isRenewed: z.boolean() })),
-    unread: z.array(letterView()),
-    /** Tasks that could be claimed now, best first. */
-    tasks: z.array(taskView()),
-    queues: z.array(
-      z.object({ name: z.string(), ready: boundedCount(), held: boundedCount(), paused: z.boolean() }),
-    ),
-    moreQueues: z.boolean().describe('There are more queues than shown.'),
-    advice: z.array(z.object({ what: z.string(), operation: z.string().nullable() })),
-  }),
-)
+const primeView = view(() => ({
+  agent: z.string(),
+  /** The process registered for the agent. */
+  process: z.object({ pid: z.number(), hostName: z.string() }).nullable(),
+  /** `isRenewed`: a process renews it, so it needs no renewal by hand. */
+  holds: z.array(heldView().extend({ isRenewed: z.boolean() })),
+  unread: z.array(letterView()),
+  /** Tasks that could be claimed now, best first. */
+  tasks: z.array(taskView()),
+  queues: z.array(
+    z.object({ name: z.string(), ready: boundedCount(), held: boundedCount(), paused: z.boolean() }),
+  ),
+  moreQueues: z.boolean().describe('There are more queues than shown.'),
+  advice: z.array(z.object({ what: z.string(), operation: z.string().nullable() })),
+}))
 /** What an agent reads when it starts. */
 export type PrimePage = OutputOf<typeof primeView>
 
@@ -47,11 +44,11 @@ export const prime = operation({
   effect: 'read',
   answersAgent: true,
   facts: ['judged'],
-  input: () => z.strictObject({ judged: judged() }),
+  input: () => ({ judged: judged() }),
   output: primeView,
   needs: (_input, { agent, host }) => ({
     ...heldNeeds,
-    registered: { select: 'registeredInstance', agent } as const,
+    registered: { select: 'registeredInstance', agent },
     letters: {
       select: 'inbox',
       recipient: agent,
@@ -59,7 +56,7 @@ export const prime = operation({
       isAll: false,
       limit: lettersShown,
       after: null,
-    } as const,
+    },
     tasks: {
       select: 'tasksMatching',
       filter: atHome({ host }),
@@ -67,19 +64,19 @@ export const prime = operation({
       from: null,
       window: null,
       limit: tasksShown,
-    } as const,
+    },
     offers: {
       select: 'offered',
       queue: taskQueue,
       agent,
       filter: atHome({ host }),
       limit: tasksShown,
-    } as const,
+    },
     queues: watchedNeed,
   }),
   decide(rows, input, context) {
     const ids = [...new Set(rows.letters.rows.map(({ message }) => message))]
-    const needs = { ...readyCountsOf(rows.queues.queues), messages: { select: 'messagesById', ids } as const }
+    const needs = need({ ...readyCountsOf(rows.queues.queues), messages: { select: 'messagesById', ids } })
     return ask(needs, (more) => {
       const processes = { instances: rows.running, judged: input.judged }
       const renewed = renewedThings(rows)
@@ -93,32 +90,29 @@ export const prime = operation({
       const { registered } = rows
       const queues = primeQueues(rows, more.ready)
       const tasks = [...rows.tasks.items, ...rows.offers].sort(compareInLine).slice(0, tasksShown)
-      return {
-        changes: [],
-        result: {
-          agent: context.agent,
-          process: registered && { pid: registered.pid, hostName: registered.hostName },
-          holds,
-          unread,
-          tasks: tasks.map((item) => viewTask(viewItem(item, context.now))),
-          queues,
-          moreQueues: rows.queues.more,
-          advice: advise({
-            holds: holds.map(({ kind, title, holder, isRenewed }) => ({
-              kind,
-              title,
-              remainingMs: holder.remainingMs,
-              isRenewed,
-            })),
-            unread: unread.length,
-            tasks: tasks.map(titleOf),
-            queues: queues
-              .filter(({ name, ready, paused }) => name !== taskQueue && ready.count > 0 && !paused)
-              .map(({ name }) => name),
-            isRegistered: registered !== null,
-          }),
-        },
-      }
+      return reply({
+        agent: context.agent,
+        process: registered && { pid: registered.pid, hostName: registered.hostName },
+        holds,
+        unread,
+        tasks: tasks.map((item) => viewTask(viewItem(item, context.now))),
+        queues,
+        moreQueues: rows.queues.more,
+        advice: advise({
+          holds: holds.map(({ kind, title, holder, isRenewed }) => ({
+            kind,
+            title,
+            remainingMs: holder.remainingMs,
+            isRenewed,
+          })),
+          unread: unread.length,
+          tasks: tasks.map(titleOf),
+          queues: queues
+            .filter(({ name, ready, paused }) => name !== taskQueue && ready.count > 0 && !paused)
+            .map(({ name }) => name),
+          isRegistered: registered !== null,
+        }),
+      })
     })
   },
 })
@@ -142,10 +136,6 @@ function primeQueues(
 /** Ids of what is held by processes with a heartbeat, which renew. A process merely named in a claim does not. */
 function renewedThings({ items, locks, deliveries, running }: Loaded<typeof heldNeeds>): ReadonlySet<string> {
   const renewing = new Set(running.filter(({ seenAt }) => seenAt !== null).map(({ id }) => id))
-  const things = [
-    ...items.map(({ item }) => ({ id: item.id, instance: item.instance })),
-    ...locks.map((lock) => ({ id: lockRef(lock), instance: lock.instance })),
-    ...deliveries,
-  ]
-  return new Set(things.filter(({ instance }) => renewing.has(instance ?? '')).map(({ id }) => id))
+  const things = leasedThings({ items: items.map(({ item }) => item), locks, deliveries })
+  return new Set(things.filter(({ row }) => renewing.has(row.instance ?? '')).map(({ id }) => id))
 }

@@ -1,10 +1,9 @@
 /** One queue of the fleet: how much is ready, held, waiting and closed, and how it ended. */
 import * as z from 'zod'
 import { endingOf } from '../../domain/workflow.ts'
-import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { DefinedQueue, QueueGlance } from '../../port/queue.ts'
-import type { OutputOf } from '../operation.ts'
+import { type OutputOf, view } from '../operation.ts'
 import { knownWorkflow } from '../subject.ts'
 import { countHeld, type HeldRows } from './held.ts'
 
@@ -14,27 +13,26 @@ const maxQueues = 100
 const maxCount = 10_000
 
 /** Counted up to 10,000, so that the cost stays the same however much there is. `queue.stats` counts everything. */
-export const boundedCount = lazily(() =>
-  z.object({ count: z.number(), more: z.boolean().describe('There are more; counting stopped.') }),
-)
+export const boundedCount = view(() => ({
+  count: z.number(),
+  more: z.boolean().describe('There are more; counting stopped.'),
+}))
 
-export const queueRow = lazily(() =>
-  z.object({
-    name: z.string(),
-    workflow: z.string(),
-    ready: boundedCount(),
-    held: boundedCount(),
-    waiting: boundedCount(),
-    quarantined: boundedCount(),
-    closed: boundedCount(),
-    /** How the closed items that were counted ended; the newest are counted. */
-    succeeded: boundedCount(),
-    failed: boundedCount(),
-    cancelled: boundedCount(),
-    oldestReadyMs: z.number().nullable(),
-    paused: z.boolean(),
-  }),
-)
+export const queueRow = view(() => ({
+  name: z.string(),
+  workflow: z.string(),
+  ready: boundedCount(),
+  held: boundedCount(),
+  waiting: boundedCount(),
+  quarantined: boundedCount(),
+  closed: boundedCount(),
+  /** How the closed items that were counted ended; the newest are counted. */
+  succeeded: boundedCount(),
+  failed: boundedCount(),
+  cancelled: boundedCount(),
+  oldestReadyMs: z.number().nullable(),
+  paused: z.boolean(),
+}))
 export type QueueRow = OutputOf<typeof queueRow>
 
 export const watchedNeed = { select: 'watchedQueues', limit: maxQueues } as const

@@ -1,5 +1,6 @@
 /** Leases that a process knows it has, by id and token: renewing them, and finding out how they ended. */
 import * as z from 'zod'
+import type { Delivery } from '../../domain/delivery.ts'
 import { eventKinds } from '../../domain/event.ts'
 import { endByHolder } from '../../domain/grant-end.ts'
 import type { Item } from '../../domain/item.ts'
@@ -9,7 +10,8 @@ import { isOver, reservationPrefix } from '../../domain/reservation.ts'
 import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { type OutputOf, operation } from '../operation.ts'
+import { type OutputOf, operation, reply } from '../operation.ts'
+import { newestEvents } from '../subject.ts'
 
 export const maxRenewals = 200
 
@@ -22,7 +24,7 @@ const lease = lazily(() =>
 )
 export type LeaseRef = OutputOf<typeof lease>
 
-const input = lazily(() => z.strictObject({ leases: z.array(lease()).max(maxRenewals) }))
+const input = lazily(() => ({ leases: z.array(lease()).max(maxRenewals) }))
 
 /** The length its holder counts on: somebody may have renewed the lease by hand with another length. */
 const renewal = lazily(() => lease().extend({ leaseMs: fields.leaseMs }))
@@ -32,12 +34,39 @@ export function lockRef(lock: { name: string; slot: number }): string {
   return `${lock.name}#${lock.slot}`
 }
 
+export function lockGrant(lock: Lock): LeaseRef {
+  return { kind: 'lock', id: lockRef(lock), token: lock.token }
+}
+
+export function itemGrant({ id, token }: Item): LeaseRef {
+  return { kind: 'item', id, token }
+}
+
 export function lockNameOf(ref: string): string {
   return ref.slice(0, ref.lastIndexOf('#'))
 }
 
 export function isReservation({ kind, id }: LeaseRef): boolean {
   return kind === 'lock' && id.startsWith(reservationPrefix)
+}
+
+/** What can be leased: its kind, the id that names it, and its row. */
+export type Leased = { readonly id: string; readonly queue: string | null } & (
+  | { readonly kind: 'item'; readonly row: Item }
+  | { readonly kind: 'lock'; readonly row: Lock }
+  | { readonly kind: 'delivery'; readonly row: Delivery }
+)
+
+export function leasedThings(rows: {
+  readonly items: readonly Item[]
+  readonly locks: readonly Lock[] | null
+  readonly deliveries: readonly Delivery[] | null
+}): Leased[] {
+  return [
+    ...rows.items.map((row) => ({ kind: 'item', id: row.id, queue: row.queue, row }) as const),
+    ...(rows.locks ?? []).map((row) => ({ kind: 'lock', id: lockRef(row), queue: null, row }) as const),
+    ...(rows.deliveries ?? []).map((row) => ({ kind: 'delivery', id: row.id, queue: null, row }) as const),
+  ]
 }
 
 export const leaseNeeds = (leases: readonly LeaseRef[]) => ({
@@ -57,7 +86,7 @@ export const renew = operation({
   effect: 'write',
   class: 'client',
   isUrgent: true,
-  input: () => z.strictObject({ leases: z.array(renewal()).max(maxRenewals) }),
+  input: () => ({ leases: z.array(renewal()).max(maxRenewals) }),
   output: () => z.object({ lost: z.array(lease()) }),
   needs: ({ leases }) => leaseNeeds(leases),
   decide({ items, locks }, { leases }, { agent, now }) {
@@ -88,10 +117,7 @@ export const check = operation({
   input,
   output: () => z.object({ lost: z.array(lease()) }),
   needs: ({ leases }) => leaseNeeds(leases),
-  decide: (rows, { leases }, { now }) => ({
-    changes: [],
-    result: { lost: [...lostLeases(rows, leases, now)] },
-  }),
+  decide: (rows, { leases }, { now }) => reply({ lost: [...lostLeases(rows, leases, now)] }),
 })
 
 /** More events than one thing gets in the second it takes a process to learn that it no longer holds it. */
@@ -102,24 +128,15 @@ export const ending = operation({
   summary: 'Say how the holder ended a lease; null when it was taken away or still runs.',
   effect: 'read',
   class: 'client',
-  input: lease,
+  input: () => lease().shape,
   output: () => z.object({ kind: z.enum(eventKinds), state: z.string().nullable() }).nullable(),
   needs: ({ kind, id }) => ({
-    events: {
-      select: 'events',
-      since: 0,
-      limit: endingWindow,
-      of: { subject: kind, id },
-      newest: true,
-    } as const,
+    events: newestEvents({ subject: kind, id }, endingWindow),
   }),
   decide({ events }, { token }, { agent }) {
     const end = endByHolder(events, { agent, token })
     const state = end?.change?.state
-    return {
-      changes: [],
-      result: end && { kind: end.kind, state: typeof state === 'string' ? state : null },
-    }
+    return reply(end && { kind: end.kind, state: typeof state === 'string' ? state : null })
   },
 })
 

@@ -4,14 +4,14 @@
  * each row again.
  */
 import * as z from 'zod'
-import { type LeaseColumns, leaseStatus } from '../../domain/lease.ts'
+import { leaseStatus } from '../../domain/lease.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Remark } from '../../port/decision.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { type OutputOf, operation } from '../operation.ts'
-import { lockRef } from './lease.ts'
+import { type OutputOf, operation, reply } from '../operation.ts'
+import { type Leased, leasedThings } from './lease.ts'
 
 /** Leases of each kind that one read finds. */
 export const maxNear = 1000
@@ -33,13 +33,11 @@ export const listNear = operation({
   summary: 'List leases close to expiry whose holders have not been warned.',
   effect: 'read',
   class: 'internal',
-  input: () => z.strictObject({}),
+  input: () => ({}),
   output: () => z.array(leaseRef()),
   needs: () => nearNeeds(null),
-  decide: (rows, _input, { now }) => ({
-    changes: [],
-    result: nearLeases(rows, now).map(({ kind, id, row }) => ({ kind, id, token: row.token })),
-  }),
+  decide: (rows, _input, { now }) =>
+    reply(nearLeases(rows, now).map(({ kind, id, row }) => ({ kind, id, token: row.token }))),
 })
 
 export const warnNear = operation({
@@ -47,7 +45,7 @@ export const warnNear = operation({
   summary: 'Warn holders whose lease is close to expiry, once per grant.',
   effect: 'write',
   class: 'internal',
-  input: () => z.strictObject({ leases: z.array(leaseRef()).max(maxWarnings) }),
+  input: () => ({ leases: z.array(leaseRef()).max(maxWarnings) }),
   output: () => z.number(),
   needs: ({ leases }) => nearNeeds(leases),
   decide(rows, _input, context) {
@@ -67,21 +65,11 @@ function nearNeeds(leases: readonly NearLease[] | null) {
   }
 }
 
-interface Near extends Pick<NearLease, 'kind' | 'id'> {
-  readonly queue: string | null
-  readonly row: LeaseColumns
+function nearLeases(rows: Loaded<ReturnType<typeof nearNeeds>>, now: number): Leased[] {
+  return leasedThings(rows).filter(({ row }) => leaseStatus(row, now) === 'near')
 }
 
-function nearLeases(rows: Loaded<ReturnType<typeof nearNeeds>>, now: number): Near[] {
-  const all: Near[] = [
-    ...rows.items.map((row) => ({ kind: 'item' as const, id: row.id, queue: row.queue, row })),
-    ...rows.locks.map((row) => ({ kind: 'lock' as const, id: lockRef(row), queue: null, row })),
-    ...rows.deliveries.map((row) => ({ kind: 'delivery' as const, id: row.id, queue: null, row })),
-  ]
-  return all.filter(({ row }) => leaseStatus(row, now) === 'near')
-}
-
-function warning({ kind, id, queue, row }: Near, { agent, now }: Context): Remark {
+function warning({ kind, id, queue, row }: Leased, { agent, now }: Context): Remark {
   const { expiresAt, token } = row
   const detail = { holder: row.agent, expiresAt, remainingMs: (expiresAt ?? now) - now }
   return { kind: `${kind}.expiring`, subject: kind, id, queue, token, agent, detail }

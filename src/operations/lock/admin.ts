@@ -8,7 +8,8 @@ import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { ask, operation, type Step } from '../operation.ts'
+import { lockGrant } from '../lease/lease.ts'
+import { ask, change, operation, reply, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
 import { lockName } from './name.ts'
 import { pausedRuns, runNeeds } from './run.ts'
@@ -21,14 +22,13 @@ export const forceRelease = operation({
   effect: 'admin',
   needsReason: true,
   tokenIdentifies: 'request',
-  input: () =>
-    z.strictObject({
-      name: fields.name.describe('Name of the lock.'),
-      token: token(),
-      reason: fields.operatorReason(),
-    }),
+  input: () => ({
+    name: fields.name.describe('Name of the lock.'),
+    token: token(),
+    reason: fields.operatorReason(),
+  }),
   output: () => z.object({ released: z.number() }),
-  needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
+  needs: ({ name }) => ({ locks: { select: 'lock', name } }),
   decide({ locks }, input, context) {
     const ended = locks.filter(
       (lock) => lock.delayedSince === null && lock.token === (input.token ?? lock.token),
@@ -52,19 +52,18 @@ export const forceReleaseAgent = operation({
   summary: 'Force-release every named lock and reservation of an agent; at most 200 per call.',
   effect: 'admin',
   needsReason: true,
-  input: () =>
-    z.strictObject({
-      agent: fields.name.describe('Whose locks.'),
-      reason: fields.operatorReason(),
-      dryRun: fields.dryRun,
-    }),
+  input: () => ({
+    agent: fields.name.describe('Whose locks.'),
+    reason: fields.operatorReason(),
+    dryRun: fields.dryRun,
+  }),
   output: () => z.object({ released: z.number(), more: z.boolean() }),
   needs: ({ agent, dryRun }) => ({
-    held: { select: 'namedLocksOf', agent, limit: dryRun ? maxDryRun : maxPerAgent } as const,
+    held: { select: 'namedLocksOf', agent, limit: dryRun ? maxDryRun : maxPerAgent },
   }),
   decide({ held }, input, context): Step<{ released: number; more: boolean }> {
     if (input.dryRun) {
-      return { changes: [], result: { released: held.length, more: held.length === maxDryRun } }
+      return reply({ released: held.length, more: held.length === maxDryRun })
     }
     return ask(runNeeds(held), ({ runs }) => ({
       changes: [
@@ -79,7 +78,7 @@ export const forceReleaseAgent = operation({
 function forced(before: Lock, reason: string, context: Context): Change {
   const after = loseLock(before, context.now)
   const detail = { holder: before.agent, token: before.token, reason }
-  return { table: 'lock', before, after, event: { kind: 'lock.forced', agent: context.agent, detail } }
+  return change('lock', before, after, 'lock.forced', context, detail)
 }
 
 export const transfer = operation({
@@ -88,16 +87,15 @@ export const transfer = operation({
   effect: 'admin',
   needsReason: true,
   tokenIdentifies: 'request',
-  input: () =>
-    z.strictObject({
-      name: lockName(),
-      to: fields.name.describe('The agent that gets it, as a manual lease.'),
-      token: fields.token.describe('Which slot, when several are held.'),
-      leaseMs: fields.leaseMs,
-      reason: fields.operatorReason(),
-    }),
+  input: () => ({
+    name: lockName(),
+    to: fields.name.describe('The agent that gets it, as a manual lease.'),
+    token: fields.token.describe('Which slot, when several are held.'),
+    leaseMs: fields.leaseMs,
+    reason: fields.operatorReason(),
+  }),
   output: lockView,
-  needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
+  needs: ({ name }) => ({ locks: { select: 'lock', name } }),
   decide({ locks }, input, context) {
     const before = onlySlot(input.name, locks, input.token, context.now)
     const to = {
@@ -109,16 +107,11 @@ export const transfer = operation({
     const detail = { from: before.agent, previousToken: before.token, to: input.to, reason: input.reason }
     return ask(runNeeds([before]), ({ runs }) => ({
       changes: [
-        {
-          table: 'lock',
-          before,
-          after,
-          event: { kind: 'lock.transferred', agent: context.agent, detail },
-        } as const,
+        change('lock', before, after, 'lock.transferred', context, detail),
         ...pausedRuns(runs, [before], () => `its lock was transferred to ${input.to}`, context),
       ],
       result: viewLock(after, context.now),
-      granted: [{ kind: 'lock', id: `${after.name}#${after.slot}`, token: after.token } as const],
+      granted: [lockGrant(after)],
     }))
   },
 })

@@ -10,8 +10,9 @@ import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { lockRef } from '../lease/lease.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { ask, change, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import { count } from '../run/control.ts'
+import { newestEvents } from '../subject.ts'
 import { processingPrefix } from './name.ts'
 
 /** Locks, and also runs, that one transaction imports. */
@@ -51,12 +52,10 @@ export const runEntry = lazily(() =>
 export type RunEntry = z.input<ReturnType<typeof runEntry>>
 
 const names = lazily(() => z.array(z.string()))
-const output = lazily(() =>
-  z.object({
-    locks: z.object({ imported: names(), known: names(), held: names() }),
-    runs: z.object({ imported: names(), known: names() }),
-  }),
-)
+const output = view(() => ({
+  locks: z.object({ imported: names(), known: names(), held: names() }),
+  runs: z.object({ imported: names(), known: names() }),
+}))
 export type LocksImported = OutputOf<typeof output>
 
 export const importLocks = operation({
@@ -64,18 +63,17 @@ export const importLocks = operation({
   summary: 'Import locks and runs from another tool. The locks arrive lapsed.',
   effect: 'admin',
   class: 'client',
-  input: () =>
-    z.strictObject({
-      from: fields.name,
-      locks: z.array(lockEntry()).max(maxImportedLocks),
-      runs: z.array(runEntry()).max(maxImportedLocks),
-      dryRun: z.boolean().default(false),
-    }),
+  input: () => ({
+    from: fields.name,
+    locks: z.array(lockEntry()).max(maxImportedLocks),
+    runs: z.array(runEntry()).max(maxImportedLocks),
+    dryRun: z.boolean().default(false),
+  }),
   output,
   needs: ({ locks, runs }) => ({
-    floor: { select: 'tokenFloor' } as const,
-    known: { select: 'runsByName', runs: runs.map(({ run }) => run) } as const,
-    ...Object.fromEntries(locks.map(({ name }) => [`lock ${name}`, { select: 'lock', name } as const])),
+    floor: { select: 'tokenFloor' },
+    known: { select: 'runsByName', runs: runs.map(({ run }) => run) },
+    ...Object.fromEntries(locks.map(({ name }) => [`lock ${name}`, { select: 'lock', name }])),
     ...Object.fromEntries(
       locks.map(({ name }) => [`past ${name}`, pastOf('lock', lockRef({ name, slot: 0 }))]),
     ),
@@ -91,7 +89,7 @@ export const importLocks = operation({
       const known = input.runs.map(({ run }) => run).filter((run) => !imported.includes(run))
       const { locks, ...lists } = arrived
       const result = { locks: lists, runs: { imported, known } }
-      if (input.dryRun) return { changes: [], result }
+      if (input.dryRun) return reply(result)
       const tokenOf = ({ run, lock: name }: { run: string; lock: string }) =>
         locks.find(({ lock }) => lock.run === run && lock.name === name)?.lock.token ?? 0
       return {
@@ -114,7 +112,7 @@ export const importLocks = operation({
 })
 
 function pastOf(subject: 'lock' | 'run', id: string) {
-  return { select: 'events', since: 0, limit: maxPast, of: { subject, id }, newest: true } as const
+  return newestEvents({ subject, id }, maxPast)
 }
 
 function arriveLocks(
@@ -154,7 +152,7 @@ function lockArrival(
   { agent }: Pick<Context, 'agent'>,
 ): Change {
   const detail = { from, holder, acquiredAt }
-  return { table: 'lock', before: null, after: lock, event: { kind: 'lock.imported', agent, detail } }
+  return change('lock', null, lock, 'lock.imported', { agent }, detail)
 }
 
 function unique<Entry>(entries: readonly Entry[], nameOf: (entry: Entry) => string): Entry[] {

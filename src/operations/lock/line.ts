@@ -6,7 +6,7 @@ import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { lockNameOf, maxRenewals } from '../lease/lease.ts'
-import { type OutputOf, operation } from '../operation.ts'
+import { type OutputOf, operation, reply } from '../operation.ts'
 import { newName, slotCount } from './name.ts'
 
 export const look = operation({
@@ -14,12 +14,11 @@ export const look = operation({
   summary: 'Say which waiters should ask for a lock now. Changes nothing.',
   effect: 'read',
   class: 'client',
-  input: () =>
-    z.strictObject({
-      name: newName(),
-      slots: slotCount().optional(),
-      waiter: fields.text(100).describe("The first of the caller's waiters in this line."),
-    }),
+  input: () => ({
+    name: newName(),
+    slots: slotCount().optional(),
+    waiter: fields.text(100).describe("The first of the caller's waiters in this line."),
+  }),
   output: () =>
     z.object({
       called: z.array(z.string()),
@@ -28,11 +27,11 @@ export const look = operation({
       holders: z.array(z.object({ agent: z.string().nullable(), token: z.number() })),
     }),
   needs: ({ name, slots = 1, waiter }) => ({
-    head: { select: 'lockHead', name, waiter, limit: slots, maxAhead } as const,
+    head: { select: 'lockHead', name, waiter, limit: slots, maxAhead },
   }),
   decide({ head }, { slots = 1 }, context) {
     const { called, asking, ahead, holders } = lookAtLine(slots, head, context)
-    return { changes: [], result: { called: [...called], asking, ahead, holders: [...holders] } }
+    return reply({ called: [...called], asking, ahead, holders: [...holders] })
   },
 })
 
@@ -55,14 +54,14 @@ export const renew = operation({
   effect: 'write',
   class: 'client',
   isUrgent: true,
-  input: () => z.strictObject({ waiting: z.array(waiterTicket()).max(maxRenewals) }),
+  input: () => ({ waiting: z.array(waiterTicket()).max(maxRenewals) }),
   output: () => z.number(),
   needs: ({ waiting }) => ({
-    waiters: { select: 'waitersById', ids: waiting.map(({ id }) => waiterOf(id)) } as const,
+    waiters: { select: 'waitersById', ids: waiting.map(({ id }) => waiterOf(id)) },
     heads: {
       select: 'lockHeads',
       names: [...new Set(waiting.map(({ id }) => lockNameOf(id)))],
-    } as const,
+    },
   }),
   decide({ waiters, heads }, { waiting }, context) {
     const tickets = new Set(waiting.map(({ id, token }) => `${id} ${token}`))
@@ -80,9 +79,9 @@ export const leave = operation({
   summary: 'Leave the line for a lock.',
   effect: 'write',
   class: 'client',
-  input: () => z.strictObject({ name: newName(), waiter: fields.text(100), reason: fields.reason }),
+  input: () => ({ name: newName(), waiter: fields.text(100), reason: fields.reason }),
   output: () => z.boolean(),
-  needs: ({ waiter }) => ({ waiters: { select: 'waitersById', ids: [waiter], waits: true } as const }),
+  needs: ({ waiter }) => ({ waiters: { select: 'waitersById', ids: [waiter], waits: true } }),
   decide({ waiters }, { name, reason }, context) {
     const own = waiters.find((waiter) => waiter.name === name) ?? null
     // It may now be the next waiter's turn.

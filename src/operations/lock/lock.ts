@@ -21,9 +21,9 @@ import type { Caller, Context } from '../../port/command.ts'
 import type { Change, Decision, Remark } from '../../port/decision.ts'
 import { claimant, holderWith } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
-import { lockRef } from '../lease/lease.ts'
+import { lockGrant, lockRef } from '../lease/lease.ts'
 import { leaseLength } from '../lease/lease-length.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { ask, change, type InputWith, type OutputOf, operation, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
 import { leaving } from './line.ts'
 import { endings, lockChange } from './lock-change.ts'
@@ -32,24 +32,22 @@ import { pausedRuns, runNeeds } from './run.ts'
 
 export const user = lazily(() => fields.name.optional().describe('On whose behalf.'))
 
-const acquireInput = lazily(() =>
-  z.strictObject({
-    name: newName().describe('Name of the lock.'),
-    reason: fields.reason,
-    user: user(),
-    run: fields.name.optional().describe('The run it is held for; progress is recorded under that name.'),
-    leaseMs: fields.leaseMs,
-    slots: slotCount().optional().describe('How many may hold it at once; default 1.'),
-    reentrant: z
-      .boolean()
-      .optional()
-      .describe('Its holder may acquire it again, and must release it as many times.'),
-    delayMs: fields.leaseMs.describe('How long nobody may acquire it after its holder is lost; default 0.'),
-    token: fields.token,
-    wait: z.boolean().optional().describe('Wait in line when it is held.'),
-    waiter: fields.text(100).optional().describe("The waiter's id, as returned by an earlier call."),
-  }),
-)
+const acquireInput = lazily(() => ({
+  name: newName().describe('Name of the lock.'),
+  reason: fields.reason,
+  user: user(),
+  run: fields.name.optional().describe('The run it is held for; progress is recorded under that name.'),
+  leaseMs: fields.leaseMs,
+  slots: slotCount().optional().describe('How many may hold it at once; default 1.'),
+  reentrant: z
+    .boolean()
+    .optional()
+    .describe('Its holder may acquire it again, and must release it as many times.'),
+  delayMs: fields.leaseMs.describe('How long nobody may acquire it after its holder is lost; default 0.'),
+  token: fields.token,
+  wait: z.boolean().optional().describe('Wait in line when it is held.'),
+  waiter: fields.text(100).optional().describe("The waiter's id, as returned by an earlier call."),
+}))
 
 const held = lazily(() => ({
   holder: z.string().nullable(),
@@ -104,14 +102,14 @@ export const acquireLock = operation({
         lock: viewLock(after, context.now),
         recoveredFrom: recoveredFrom(taken),
       },
-      granted: [{ kind: 'lock', id: lockRef(after), token: after.token }],
+      granted: [lockGrant(after)],
     }
     const lost = [...(taken === null ? [] : [taken]), ...(turn.outcome === 'granted' ? turn.ended : [])]
     return pausing(lost, 'its lock was taken over', decision, context)
   },
 })
 
-function turnNeeds({ name, slots = 1, wait, waiter }: OutputOf<typeof acquireInput>, caller: Caller) {
+function turnNeeds({ name, slots = 1, wait, waiter }: InputWith<typeof acquireInput>, caller: Caller) {
   const limit = (caller.quotas ?? defaultQuotas).lockWaits
   const isNew = wait === true && waiter === undefined
   return {
@@ -129,7 +127,7 @@ function turnNeeds({ name, slots = 1, wait, waiter }: OutputOf<typeof acquireInp
   }
 }
 
-function requestOf(input: OutputOf<typeof acquireInput>, process: Claimant, context: Context): NamedRequest {
+function requestOf(input: InputWith<typeof acquireInput>, process: Claimant, context: Context): NamedRequest {
   // Field by field, because a spread in a literal of this size costs ten times as much and this runs for every lock.
   const { agent, instance } = holderWith(context, process)
   return {
@@ -155,14 +153,14 @@ function recoveredFrom(taken: Lock | null) {
 function grantChange(before: Lock | null, after: Lock, context: Context): Change {
   if (before?.delayedSince == null) return lockChange(before, after, context)
   const detail = { previousHolder: before.agent, previousToken: before.token }
-  return { table: 'lock', before, after, event: { kind: 'lock.acquired', agent: context.agent, detail } }
+  return change('lock', before, after, 'lock.acquired', context, detail)
 }
 
 /** Somebody else has the lock or is next. The caller joins the line or stays in it, if it wants to wait. */
 function keepOut(
   turn: Extract<Turn, { outcome: 'held' }>,
   line: LockLine & { readonly waits: number | null },
-  input: OutputOf<typeof acquireInput>,
+  input: InputWith<typeof acquireInput>,
   context: Context,
 ): Step<NamedAcquireOutcome> {
   const { holder, since, expiresAt } = turn
@@ -182,15 +180,7 @@ function keepOut(
 }
 
 function waiterChange(own: Waiter | null, waiter: Waiter, context: Context): Change[] {
-  if (own === null)
-    return [
-      {
-        table: 'waiter',
-        before: null,
-        after: waiter,
-        event: { kind: 'waiter.joined', agent: context.agent },
-      },
-    ]
+  if (own === null) return [change('waiter', null, waiter, 'waiter.joined', context)]
   return isWaiterDue(own, context.now)
     ? [{ table: 'waiter', before: own, after: renewLease(own, context.now) }]
     : []
@@ -204,16 +194,12 @@ export function delayedLock(
   context: Context,
   detail: Readonly<Record<string, string | number>> = {},
 ): Change {
-  return {
-    table: 'lock',
-    before,
-    after,
-    event: {
-      kind: 'lock.delayed',
-      agent: context.agent,
-      detail: { holder: before.agent, token: before.token, evidence, ...detail },
-    },
-  }
+  return change('lock', before, after, 'lock.delayed', context, {
+    holder: before.agent,
+    token: before.token,
+    evidence,
+    ...detail,
+  })
 }
 
 /** The decision, plus the changes that pause the runs of the locks that ended with it. */
@@ -235,9 +221,9 @@ export const renewLock = operation({
   summary: 'Renew a lock for its full length. LEASE_LOST once you no longer hold it.',
   effect: 'write',
   tokenIdentifies: 'grant',
-  input: () => z.strictObject({ name: lockName(), token: fields.token, leaseMs: fields.leaseMs }),
+  input: () => ({ name: lockName(), token: fields.token, leaseMs: fields.leaseMs }),
   output: lockView,
-  needs: ({ name }) => ({ locks: { select: 'lock', name } as const }),
+  needs: ({ name }) => ({ locks: { select: 'lock', name } }),
   decide({ locks }, { name, token, leaseMs }, context) {
     const before = assertOwn(name, locks, { ...context, token })
     assertNotOver(before, context.now)
@@ -256,9 +242,9 @@ export const releaseLock = operation({
     'Give a lock back by its token. False, and nothing changed, when the token is not the current one.',
   effect: 'write',
   tokenIdentifies: 'grant',
-  input: () => z.strictObject({ name: lockName(), token: fields.token }),
+  input: () => ({ name: lockName(), token: fields.token }),
   output: () => z.object({ released: z.boolean(), depth: z.number() }),
-  needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null, limit: 1 } as const }),
+  needs: ({ name }) => ({ line: { select: 'lockLine', name, waiter: null, limit: 1 } }),
   decide({ line }, { name, token }, context): Step<{ released: boolean; depth: number }> {
     const claimant = { agent: context.agent, token }
     const own = line.locks.find((lock) => lock.delayedSince === null && isHolder(lock, claimant))
@@ -266,7 +252,7 @@ export const releaseLock = operation({
     const after = leaveLock(own)
     const kind = after === null ? 'lock.released' : 'lock.changed'
     const decision = {
-      changes: [{ table: 'lock', before: own, after, event: { kind, agent: context.agent } } as const],
+      changes: [change('lock', own, after, kind, context)],
       result: { released: true, depth: after?.depth ?? 0 },
     }
     return after === null ? pausing([own], 'its lock was released', decision, context) : decision

@@ -6,36 +6,34 @@ import { maxWaiters } from '../../domain/lock-line.ts'
 import { InvalidError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation } from '../operation.ts'
+import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
 import { progressView, viewProgress } from '../run/view.ts'
 import { lockView, viewLock } from '../view.ts'
 import { runNeeds } from './run.ts'
 
 const name = lazily(() => fields.name.describe('Name of the lock.'))
 
-const lockInfo = lazily(() =>
-  z.object({
-    name: z.string(),
-    isLocked: z.boolean(),
-    /** The run it is held for, or its holder if there is none; for a stale lock, the last one. */
-    lockedBy: z.string().nullable(),
-    lockedByUser: z.string().nullable(),
-    lockedAt: z.number().nullable(),
-    lockReason: z.string().nullable(),
-    holder: z.string().nullable(),
-    /** Its lease has lapsed: nobody holds it, and the next caller gets it. Other fields describe the last holder. */
-    stale: z.boolean(),
-    expiresAt: z.number().nullable(),
-    renewedAt: z.number().nullable(),
-    token: z.number().nullable(),
-    version: z.number().nullable(),
-    /** How many are waiting in line. */
-    waiting: z.number(),
-    /** Every taken slot. */
-    slots: z.array(lockView()),
-    progress: progressView().nullable(),
-  }),
-)
+const lockInfo = view(() => ({
+  name: z.string(),
+  isLocked: z.boolean(),
+  /** The run it is held for, or its holder if there is none; for a stale lock, the last one. */
+  lockedBy: z.string().nullable(),
+  lockedByUser: z.string().nullable(),
+  lockedAt: z.number().nullable(),
+  lockReason: z.string().nullable(),
+  holder: z.string().nullable(),
+  /** Its lease has lapsed: nobody holds it, and the next caller gets it. Other fields describe the last holder. */
+  stale: z.boolean(),
+  expiresAt: z.number().nullable(),
+  renewedAt: z.number().nullable(),
+  token: z.number().nullable(),
+  version: z.number().nullable(),
+  /** How many are waiting in line. */
+  waiting: z.number(),
+  /** Every taken slot. */
+  slots: z.array(lockView()),
+  progress: progressView().nullable(),
+}))
 /** A lock, its holders and its line. */
 export type LockInfo = OutputOf<typeof lockInfo>
 
@@ -43,16 +41,15 @@ export const getCurrentLockInfo = operation({
   name: 'locks.getCurrentLockInfo',
   summary: 'Show who holds a lock, why, since and until when, and the progress of its run.',
   effect: 'read',
-  input: () => z.strictObject({ name: name() }),
+  input: () => ({ name: name() }),
   output: lockInfo,
-  needs: (of) => ({ line: { select: 'lockLine', name: of.name, waiter: null, limit: maxWaiters } as const }),
+  needs: (of) => ({ line: { select: 'lockLine', name: of.name, waiter: null, limit: maxWaiters } }),
   decide({ line }, of, { now }) {
     const lock = line.locks.find((each) => isHeld(each, now)) ?? line.locks[0]
     const shown = lock && lock.delayedSince === null ? lock : undefined
     const isLocked = shown !== undefined && isHeld(shown, now)
-    return ask(runNeeds(shown ? [shown] : []), ({ runs }) => ({
-      changes: [],
-      result: {
+    return ask(runNeeds(shown ? [shown] : []), ({ runs }) =>
+      reply({
         name: of.name,
         isLocked,
         lockedBy: shown?.run ?? shown?.agent ?? null,
@@ -68,8 +65,8 @@ export const getCurrentLockInfo = operation({
         waiting: line.waiting,
         slots: line.locks.map((each) => viewLock(each, now)),
         progress: runs[0] ? viewProgress(runs[0], now) : null,
-      },
-    }))
+      }),
+    )
   },
 })
 
@@ -77,21 +74,20 @@ export const isLockedBy = operation({
   name: 'locks.isLockedBy',
   summary: 'Say whether a lock is held by an agent (default: the caller) or for a run.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      name: name(),
-      agent: fields.name.optional().describe('By this agent; default the caller.'),
-      run: fields.name.optional().describe('For this run.'),
-    }),
+  input: () => ({
+    name: name(),
+    agent: fields.name.optional().describe('By this agent; default the caller.'),
+    run: fields.name.optional().describe('For this run.'),
+  }),
   output: () => z.boolean(),
-  needs: (of) => ({ locks: { select: 'lock', name: of.name } as const }),
+  needs: (of) => ({ locks: { select: 'lock', name: of.name } }),
   decide({ locks }, { agent, run }, context) {
     const by = agent ?? (run === undefined ? context.agent : undefined)
     const result = locks.some(
       (lock) =>
         isHeld(lock, context.now) && lock.agent === (by ?? lock.agent) && lock.run === (run ?? lock.run),
     )
-    return { changes: [], result }
+    return reply(result)
   },
 })
 
@@ -99,23 +95,22 @@ export const isAnyLocked = operation({
   name: 'locks.isAnyLocked',
   summary: 'Say whether any named lock is held. Processing locks and reservations do not count.',
   effect: 'read',
-  input: () => z.strictObject({}),
+  input: () => ({}),
   output: () => z.boolean(),
-  needs: () => ({ isLocked: { select: 'isAnyLocked' } as const }),
-  decide: ({ isLocked }) => ({ changes: [], result: isLocked }),
+  needs: () => ({ isLocked: { select: 'isAnyLocked' } }),
+  decide: ({ isLocked }) => reply(isLocked),
 })
 
 export const list = operation({
   name: 'locks.list',
   summary: 'List locks, processing locks and reservations; lapsed ones are marked stale.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      prefix: fields.text(200).optional().describe('Only names with this prefix.'),
-      agent: fields.name.optional().describe('Only what this agent holds.'),
-      limit: fields.limit,
-      after: fields.after,
-    }),
+  input: () => ({
+    prefix: fields.text(200).optional().describe('Only names with this prefix.'),
+    agent: fields.name.optional().describe('Only what this agent holds.'),
+    limit: fields.limit,
+    after: fields.after,
+  }),
   output: () => z.object({ locks: z.array(lockView()), next: z.string().nullable() }),
   needs: ({ prefix, agent, limit, after }) => ({
     page: {
@@ -124,12 +119,10 @@ export const list = operation({
       agent: agent ?? null,
       limit: limit ?? 100,
       after: after === undefined ? null : pageOf(after),
-    } as const,
+    },
   }),
-  decide: ({ page }, _input, { now }) => ({
-    changes: [],
-    result: { locks: page.rows.map((lock) => viewLock(lock, now)), next: page.next },
-  }),
+  decide: ({ page }, _input, { now }) =>
+    reply({ locks: page.rows.map((lock) => viewLock(lock, now)), next: page.next }),
 })
 
 function pageOf(after: string): string {

@@ -13,9 +13,9 @@ import {
 import { lazily } from '../../lazily.ts'
 import { claimant, holderWith } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
-import { lockRef } from '../lease/lease.ts'
+import { lockGrant, lockRef } from '../lease/lease.ts'
 import { leaseLength } from '../lease/lease-length.ts'
-import { type OutputOf, operation, type Step } from '../operation.ts'
+import { change, type OutputOf, operation, reply, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
 import { user } from './lock.ts'
 import { isHeld } from './read.ts'
@@ -48,31 +48,26 @@ export const reserve = operation({
   introduces: 'unbound',
   freshIds: () => 1,
   grants: 'lock',
-  input: () =>
-    z.strictObject({
-      patterns: z
-        .array(pattern())
-        .min(1)
-        .max(maxPatterns)
-        .describe('Glob patterns of paths, such as src/**.'),
-      mode: z
-        .enum(['shared', 'exclusive'])
-        .optional()
-        .describe('Shared reservations may overlap each other; default exclusive.'),
-      reason: fields.reason,
-      user: user(),
-      leaseMs: fields.leaseMs,
-      holding: z
-        .array(z.strictObject({ name: fields.name, token: fields.token.unwrap() }))
-        .max(maxHolding)
-        .optional()
-        .describe('Reservations you hold, each by name and token, to be exempt from the overlap check.'),
-    }),
+  input: () => ({
+    patterns: z.array(pattern()).min(1).max(maxPatterns).describe('Glob patterns of paths, such as src/**.'),
+    mode: z
+      .enum(['shared', 'exclusive'])
+      .optional()
+      .describe('Shared reservations may overlap each other; default exclusive.'),
+    reason: fields.reason,
+    user: user(),
+    leaseMs: fields.leaseMs,
+    holding: z
+      .array(z.strictObject({ name: fields.name, token: fields.token.unwrap() }))
+      .max(maxHolding)
+      .optional()
+      .describe('Reservations you hold, each by name and token, to be exempt from the overlap check.'),
+  }),
   output: reserveOutcome,
   needs: (_input, caller) => ({
     process: claimant(caller),
-    reserved: { select: 'reservations', limit: maxReservations } as const,
-    floor: { select: 'tokenFloor' } as const,
+    reserved: { select: 'reservations', limit: maxReservations },
+    floor: { select: 'tokenFloor' },
   }),
   decide({ process, reserved, floor }, input, context): Step<ReserveOutcome> {
     const { agent, now, wall, isDoubtful, manualGraceMs } = context
@@ -91,9 +86,9 @@ export const reserve = operation({
     if (reservation.outcome === 'granted') {
       const { after } = reservation
       return {
-        changes: [{ table: 'lock', before: null, after, event: { kind: 'lock.acquired', agent } }],
+        changes: [change('lock', null, after, 'lock.acquired', { agent })],
         result: { outcome: 'acquired', lock: viewLock(after, now) },
-        granted: [{ kind: 'lock', id: lockRef(after), token: after.token }],
+        granted: [lockGrant(after)],
       }
     }
     const [first] = reservation.by
@@ -122,18 +117,17 @@ export const whoHas = operation({
   name: 'locks.whoHas',
   summary: 'List current reservations that cover a path, and locks of that name.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      path: fields.text(maxPathLength).min(1).describe('A path, or the name of a lock.'),
-    }),
+  input: () => ({
+    path: fields.text(maxPathLength).min(1).describe('A path, or the name of a lock.'),
+  }),
   output: () => z.array(lockView()),
   needs: ({ path }) => ({
-    reserved: { select: 'reservations', limit: maxReservations } as const,
-    named: { select: 'lock', name: path } as const,
-    file: { select: 'lock', name: `file:${path}` } as const,
+    reserved: { select: 'reservations', limit: maxReservations },
+    named: { select: 'lock', name: path },
+    file: { select: 'lock', name: `file:${path}` },
   }),
   decide({ reserved, named, file }, { path }, { now }) {
     const holding = [...named, ...file, ...covering(path, reserved)].filter((lock) => isHeld(lock, now))
-    return { changes: [], result: holding.map((lock) => viewLock(lock, now)) }
+    return reply(holding.map((lock) => viewLock(lock, now)))
   },
 })

@@ -3,6 +3,7 @@ import type { Lock } from '../../domain/lock.ts'
 import { type Progress, pauseProgress } from '../../domain/progress.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
+import { change } from '../operation.ts'
 
 /** Rows needed when locks end; none for locks that were held for no run. */
 export const runNeeds = (locks: readonly Pick<Lock, 'run'>[]) => ({
@@ -23,10 +24,5 @@ export function pausedRuns(
 }
 
 export function pausedRun(before: Progress, reason: string, context: Context): Change {
-  return {
-    table: 'run',
-    before,
-    after: pauseProgress(before, reason, context),
-    event: { kind: 'run.paused', agent: context.agent, detail: { reason } },
-  }
+  return change('run', before, pauseProgress(before, reason, context), 'run.paused', context, { reason })
 }

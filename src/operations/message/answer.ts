@@ -10,7 +10,7 @@ import type { Caller, Context } from '../../port/command.ts'
 import type { Decision } from '../../port/decision.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { ask, type InputWith, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import {
   acksOf,
   allowanceChange,
@@ -24,20 +24,18 @@ import {
 import { messageView, viewThread } from './view.ts'
 
 const maxExtendMs = 60 * 60 * 1000
-const ref = lazily(() => z.strictObject({ message: messageRef() }))
+const ref = lazily(() => ({ message: messageRef() }))
 const note = lazily(() => fields.text(2000).optional())
 
-const ackResult = lazily(() =>
-  z.object({
-    outcome: z.enum(['acked', 'already_acked', 'not_found', 'not_recipient', 'cancelled', 'rate_limited']),
-    message: messageView().nullable(),
-    retryAfterMs: z.number(),
-  }),
-)
+const ackResult = view(() => ({
+  outcome: z.enum(['acked', 'already_acked', 'not_found', 'not_recipient', 'cancelled', 'rate_limited']),
+  message: messageView().nullable(),
+  retryAfterMs: z.number(),
+}))
 /** The outcome of an acknowledgement. */
 export type AckAnswer = OutputOf<typeof ackResult>
 
-const ackNeeds = ({ message }: OutputOf<typeof ref>, { agent }: Caller) => ({
+const ackNeeds = ({ message }: InputWith<typeof ref>, { agent }: Caller) => ({
   found: byRef(message),
   allowance: { select: 'allowances', names: [acksOf(agent)] } as const,
   known: { select: 'recipients', names: [agent], limit: 1 } as const,
@@ -55,7 +53,7 @@ export const receiveAck = operation({
   needs: ackNeeds,
   decide(rows, input, context): Step<AckAnswer> {
     const message = findMessage(rows.found, input.message)
-    if (!message) return { changes: [], result: { outcome: 'not_found', message: null, retryAfterMs: 0 } }
+    if (!message) return reply({ outcome: 'not_found', message: null, retryAfterMs: 0 })
     return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) =>
       ack({ message, deliveries }, rows, context),
     )
@@ -70,13 +68,13 @@ function ack(thread: Thread, { allowance, known }: AckRows, context: Context): D
   if (outcome === 'not_recipient') {
     return { changes: [], remarks: [stranger(thread.message, agent, 'ack')], result }
   }
-  if (outcome !== 'acked') return { changes: [], result }
+  if (outcome !== 'acked') return reply(result)
   const limit = (findRecipient(known, agent) ?? unregistered(agent)).acksPerMinute
   const [before = null] = allowance
   const allowed = takeAllowance(before?.marks ?? [], limit, now)
   if (allowed.at > now) {
     const late = { outcome: 'rate_limited' as const, message: viewThread(thread, now) }
-    return { changes: [], result: { ...late, retryAfterMs: allowed.at - now } }
+    return reply({ ...late, retryAfterMs: allowed.at - now })
   }
   return {
     changes: [
@@ -100,12 +98,10 @@ function stranger({ id }: Message, agent: string, act: string) {
   } as const
 }
 
-const answer = lazily(() =>
-  z.object({
-    outcome: z.enum(['answered', 'not_found', 'not_recipient', 'closed']),
-    message: messageView().nullable(),
-  }),
-)
+const answer = view(() => ({
+  outcome: z.enum(['answered', 'not_found', 'not_recipient', 'closed']),
+  message: messageView().nullable(),
+}))
 /** The outcome of any other answer. */
 export type MessageAnswer = OutputOf<typeof answer>
 
@@ -117,7 +113,7 @@ function actOn(
   act: (thread: Thread) => Thread,
 ): Step<MessageAnswer> {
   const message = findMessage(found, asked.message)
-  if (!message) return { changes: [], result: { outcome: 'not_found', message: null } }
+  if (!message) return reply({ outcome: 'not_found', message: null })
   return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }): Decision<MessageAnswer> => {
     const thread = { message, deliveries }
     const own = deliveries.filter(({ recipient }) => recipient === context.agent)
@@ -129,7 +125,7 @@ function actOn(
       const remarks = [stranger(message, context.agent, asked.act)]
       return { changes: [], remarks, result: result('not_recipient', thread) }
     }
-    if (!own.some(isOpen)) return { changes: [], result: result('closed', thread) }
+    if (!own.some(isOpen)) return reply(result('closed', thread))
     const after = act(thread)
     const detail = { act: asked.act, note: asked.note }
     return {
@@ -145,17 +141,17 @@ export const nack = operation({
   effect: 'write',
   agentIdentifies: 'request',
   introduces: 'everybody',
-  input: () =>
-    ref().extend({
-      reason: note().describe('Why; the sender sees it.'),
-      retry: z.boolean().default(false).describe('Ask for it to be sent again instead of refusing it.'),
-      retryAfterMs: z
-        .int()
-        .min(0)
-        .max(maxExtendMs)
-        .default(0)
-        .describe('With retry: wait at least this long, ms.'),
-    }),
+  input: () => ({
+    ...ref(),
+    reason: note().describe('Why; the sender sees it.'),
+    retry: z.boolean().default(false).describe('Ask for it to be sent again instead of refusing it.'),
+    retryAfterMs: z
+      .int()
+      .min(0)
+      .max(maxExtendMs)
+      .default(0)
+      .describe('With retry: wait at least this long, ms.'),
+  }),
   output: answer,
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, { message, reason, retry, retryAfterMs }, context) {
@@ -174,11 +170,11 @@ export const progressAck = operation({
   effect: 'write',
   agentIdentifies: 'request',
   introduces: 'everybody',
-  input: () =>
-    ref().extend({
-      note: note().describe('Progress; the sender sees it.'),
-      extendMs: z.int().min(1_000).max(maxExtendMs).default(60_000).describe('Time it still needs, ms.'),
-    }),
+  input: () => ({
+    ...ref(),
+    note: note().describe('Progress; the sender sees it.'),
+    extendMs: z.int().min(1_000).max(maxExtendMs).default(60_000).describe('Time it still needs, ms.'),
+  }),
   output: answer,
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, { message, note: said, extendMs }, context) {
@@ -199,7 +195,7 @@ export const markAsRead = operation({
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, input, context) {
     const message = findMessage(found, input.message)
-    if (!message) return { changes: [], result: false }
+    if (!message) return reply(false)
     return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => {
       const thread = { message, deliveries }
       const isUnread = (delivery: (typeof deliveries)[number]) =>

@@ -7,7 +7,7 @@ import { IllegalMoveError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { ask, change, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import { beforeOf, isPast, past } from '../recovery/horizon.ts'
 import {
   byRef,
@@ -27,16 +27,14 @@ const maxNames = 500
 const perMinute = lazily(() => z.int().min(0).max(1000))
 const allowancesKeptMs = 60 * 60 * 1000
 
-const recipientView = lazily(() =>
-  z.object({
-    name: z.string(),
-    adapter: z.string(),
-    address: z.string().nullable(),
-    sendsPerMinute: z.number(),
-    acksPerMinute: z.number(),
-    deliveriesPerMinute: z.number(),
-  }),
-)
+const recipientView = view(() => ({
+  name: z.string(),
+  adapter: z.string(),
+  address: z.string().nullable(),
+  sendsPerMinute: z.number(),
+  acksPerMinute: z.number(),
+  deliveriesPerMinute: z.number(),
+}))
 /** How a recipient is reached, and its limits. */
 export type RecipientView = OutputOf<typeof recipientView>
 
@@ -48,32 +46,31 @@ export const register = operation({
   name: 'messages.register',
   summary: 'Register a recipient or change its limits. Only the recipient can change its own adapter.',
   effect: 'write',
-  input: () =>
-    z.strictObject({
-      name: fields.name.describe('Name of the recipient.'),
-      adapter: fields.name.optional().describe('Which adapter delivers to it; default inbox.'),
-      address: fields.name
-        .nullable()
-        .optional()
-        .describe('What that adapter needs to find it, such as a channel.'),
-      sendsPerMinute: perMinute()
-        .optional()
-        .describe('Messages it may send per minute; default 10, 0 = no limit.'),
-      acksPerMinute: perMinute()
-        .optional()
-        .describe('Acknowledgements it may send per minute; default 100, 0 = no limit.'),
-      deliveriesPerMinute: perMinute()
-        .optional()
-        .describe('Deliveries to it per minute; default 0 = no limit.'),
-    }),
+  input: () => ({
+    name: fields.name.describe('Name of the recipient.'),
+    adapter: fields.name.optional().describe('Which adapter delivers to it; default inbox.'),
+    address: fields.name
+      .nullable()
+      .optional()
+      .describe('What that adapter needs to find it, such as a channel.'),
+    sendsPerMinute: perMinute()
+      .optional()
+      .describe('Messages it may send per minute; default 10, 0 = no limit.'),
+    acksPerMinute: perMinute()
+      .optional()
+      .describe('Acknowledgements it may send per minute; default 100, 0 = no limit.'),
+    deliveriesPerMinute: perMinute()
+      .optional()
+      .describe('Deliveries to it per minute; default 0 = no limit.'),
+  }),
   output: recipientView,
-  needs: ({ name }) => ({ known: { select: 'recipients', names: [name], limit: 1 } as const }),
+  needs: ({ name }) => ({ known: { select: 'recipients', names: [name], limit: 1 } }),
   decide({ known }, { name, ...settings }, { agent, wall }) {
     const before = known.registered[0] ?? null
     const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined))
     assertMayReach(agent, findRecipient(known, name), given)
     const after = registerRecipient(before, name, given, wall)
-    if (after === null) return { changes: [], result: viewRecipient(before as Recipient) }
+    if (after === null) return reply(viewRecipient(before as Recipient))
     const event = { kind: 'recipient.registered', agent } as const
     return { changes: [{ table: 'recipient', before, after, event }], result: viewRecipient(after) }
   },
@@ -84,11 +81,11 @@ export const introduce = operation({
   summary: 'Make whoever reads an inbox addressable.',
   effect: 'write',
   class: 'client',
-  input: () => z.strictObject({}),
+  input: () => ({}),
   output: () => z.boolean(),
-  needs: (_input, { agent }) => ({ known: { select: 'addressable', name: agent } as const }),
+  needs: (_input, { agent }) => ({ known: { select: 'addressable', name: agent } }),
   decide({ known }, _input, { agent, wall }) {
-    if (known !== null) return { changes: [], result: false }
+    if (known !== null) return reply(false)
     return {
       changes: [{ table: 'addressable', before: null, after: { name: agent, at: wall } }],
       result: true,
@@ -100,27 +97,26 @@ export const clearPendingAcks = operation({
   name: 'messages.clearPendingAcks',
   summary: 'Cancel messages that are still waiting for an acknowledgement, a page at a time.',
   effect: 'write',
-  input: () =>
-    z.strictObject({
-      sender: fields.name.optional().describe('Only those of this sender.'),
-      reason: fields.reason,
-      dryRun: fields.dryRun,
-    }),
+  input: () => ({
+    sender: fields.name.optional().describe('Only those of this sender.'),
+    reason: fields.reason,
+    dryRun: fields.dryRun,
+  }),
   output: () => z.object({ cancelled: z.number(), more: z.boolean() }),
   needs: ({ sender, dryRun }) => ({
     page: dryRun
       ? null
-      : ({
+      : {
           select: 'messages',
           phase: 'open',
           sender: sender ?? null,
           limit: maxPerPiece,
           after: null,
-        } as const),
-    count: dryRun ? ({ select: 'openMessageCount', sender: sender ?? null } as const) : null,
+        },
+    count: dryRun ? { select: 'openMessageCount', sender: sender ?? null } : null,
   }),
   decide({ page, count }, { reason }, context): Step<{ cancelled: number; more: boolean }> {
-    if (page === null) return { changes: [], result: { cancelled: count ?? 0, more: false } }
+    if (page === null) return reply({ cancelled: count ?? 0, more: false })
     return ask({ deliveries: deliveriesOf(...page.rows) }, ({ deliveries }) => ({
       changes: threadsOf(page.rows, deliveries).flatMap((thread) =>
         threadChanges(thread, cancel(thread, reason ?? null, context.wall), context, { detail: { reason } }),
@@ -134,7 +130,7 @@ export const redrive = operation({
   name: 'messages.redrive',
   summary: 'Send a dead letter again, from the first attempt, to everybody who did not answer.',
   effect: 'write',
-  input: () => z.strictObject({ message: messageRef(), reason: fields.reason }),
+  input: () => ({ message: messageRef(), reason: fields.reason }),
   output: messageView,
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, { message: ref, reason }, context) {
@@ -168,19 +164,15 @@ export const retain = operation({
   summary: 'Remove finished messages, unused names and old rate limits.',
   effect: 'admin',
   class: 'internal',
-  input: () =>
-    z.strictObject({
-      past: past().nullable().describe('Remove messages that ended before this; null: none.'),
-    }),
+  input: () => ({
+    past: past().nullable().describe('Remove messages that ended before this; null: none.'),
+  }),
   output: () => z.object({ messages: z.number(), more: z.boolean() }),
   needs: ({ past }) => ({
     closed:
-      past === null
-        ? null
-        : ({ select: 'closedMessagesBefore', before: beforeOf(past), limit: maxPerPiece } as const),
-    allowances: { select: 'allowancesBefore', ageMs: allowancesKeptMs, limit: fields.maxBatch } as const,
-    names:
-      past === null ? null : ({ select: 'unusedNames', before: beforeOf(past), limit: maxNames } as const),
+      past === null ? null : { select: 'closedMessagesBefore', before: beforeOf(past), limit: maxPerPiece },
+    allowances: { select: 'allowancesBefore', ageMs: allowancesKeptMs, limit: fields.maxBatch },
+    names: past === null ? null : { select: 'unusedNames', before: beforeOf(past), limit: maxNames },
   }),
   decide({ closed, allowances, names }, { past }, context) {
     const { agent } = context
@@ -191,20 +183,10 @@ export const retain = operation({
       const detail = { reason: 'retention' }
       const changes: Change[] = [
         ...deliveries.map(
-          (before): Change => ({
-            table: 'delivery',
-            before,
-            after: null,
-            event: { kind: 'delivery.removed', agent, detail },
-          }),
+          (before): Change => change('delivery', before, null, 'delivery.removed', { agent }, detail),
         ),
         ...messages.map(
-          (before): Change => ({
-            table: 'message',
-            before,
-            after: null,
-            event: { kind: 'message.removed', agent, detail },
-          }),
+          (before): Change => change('message', before, null, 'message.removed', { agent }, detail),
         ),
         ...allowances.map((before): Change => ({ table: 'allowance', before, after: null })),
         ...unused.map((before): Change => ({ table: 'addressable', before, after: null })),

@@ -6,7 +6,7 @@ import { makePolicy } from '../../domain/redelivery-policy.ts'
 import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { operation } from '../operation.ts'
+import { operation, reply } from '../operation.ts'
 import { messageContent, messageType, newThreadChanges } from './send.ts'
 import { findRecipient } from './thread.ts'
 
@@ -33,19 +33,18 @@ export const importPending = operation({
   summary: 'Import pending messages from another tool. Importing twice is a no-op.',
   effect: 'admin',
   class: 'client',
-  input: () =>
-    z.strictObject({
-      entries: z.array(importEntry()).max(maxImported),
-      dryRun: z.boolean().default(false),
-    }),
+  input: () => ({
+    entries: z.array(importEntry()).max(maxImported),
+    dryRun: z.boolean().default(false),
+  }),
   output: () => z.object({ imported: z.array(z.string()), known: z.array(z.string()) }),
   needs: ({ entries }) => ({
-    there: { select: 'messagesById', ids: entries.map(({ id }) => id) } as const,
+    there: { select: 'messagesById', ids: entries.map(({ id }) => id) },
     recipients: {
       select: 'recipients',
       names: entries.map(({ recipient }) => recipient),
       limit: maxImported,
-    } as const,
+    },
   }),
   decide({ there, recipients }, { entries, dryRun }, context) {
     const known = new Set(there.map(({ id }) => id))
@@ -53,7 +52,7 @@ export const importPending = operation({
       ({ id }) => !known.has(id),
     )
     const result = { imported: fresh.map(({ id }) => id), known: [...known] }
-    if (dryRun) return { changes: [], result }
+    if (dryRun) return reply(result)
     // Register recipients of the old program here too, or their messages could not be followed up.
     const strangers = [...new Set(fresh.map(({ recipient }) => recipient))].filter(
       (name) => !findRecipient(recipients, name),

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import type { Message } from '../../domain/message.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation } from '../operation.ts'
+import { ask, type InputWith, type OutputOf, operation, reply, view } from '../operation.ts'
 import { byRef, deliveriesOf, findMessage, messageRef, threadsOf } from './thread.ts'
 import { letterView, messageView, viewLetter, viewThread } from './view.ts'
 
@@ -18,20 +18,19 @@ export const get = operation({
   name: 'messages.get',
   summary: 'Get a message with its deliveries; null when there is none.',
   effect: 'read',
-  input: () => z.strictObject({ message: messageRef() }),
+  input: () => ({ message: messageRef() }),
   output: () => messageView().nullable(),
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, input, { now }) {
     const message = findMessage(found, input.message)
-    if (!message) return { changes: [], result: null }
-    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => ({
-      changes: [],
-      result: viewThread({ message, deliveries }, now),
-    }))
+    if (!message) return reply(null)
+    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) =>
+      reply(viewThread({ message, deliveries }, now)),
+    )
   },
 })
 
-const letterPage = lazily(() => z.object({ messages: z.array(letterView()), next: z.string().nullable() }))
+const letterPage = view(() => ({ messages: z.array(letterView()), next: z.string().nullable() }))
 /** One page of an inbox. */
 export type LetterPage = OutputOf<typeof letterPage>
 
@@ -41,12 +40,11 @@ export const inbox = operation({
     "List what waits for the caller's answer, most urgent first; or everything it was ever sent, newest first.",
   effect: 'read',
   answersAgent: true,
-  input: () =>
-    z.strictObject({
-      unread: z.boolean().default(false).describe('Only unread messages.'),
-      all: z.boolean().default(false).describe('Include answered and finished messages.'),
-      ...page(),
-    }),
+  input: () => ({
+    unread: z.boolean().default(false).describe('Only unread messages.'),
+    all: z.boolean().default(false).describe('Include answered and finished messages.'),
+    ...page(),
+  }),
   output: letterPage,
   needs: ({ unread, all, limit, after }, { agent }) => ({
     letters: {
@@ -56,28 +54,28 @@ export const inbox = operation({
       isAll: all,
       limit: limit ?? pageSize,
       after: after ?? null,
-    } as const,
+    },
   }),
   decide({ letters }) {
     const ids = [...new Set(letters.rows.map(({ message }) => message))]
-    return ask({ messages: { select: 'messagesById', ids } as const }, ({ messages }) => {
+    return ask({ messages: { select: 'messagesById', ids } }, ({ messages }) => {
       const messageById = new Map(messages.map((message) => [message.id, message]))
       const shown = letters.rows.flatMap((delivery) => {
         const message = messageById.get(delivery.message)
         return message ? [viewLetter(message, delivery)] : []
       })
-      return { changes: [], result: { messages: shown, next: letters.next } }
+      return reply({ messages: shown, next: letters.next })
     })
   },
 })
 
-const messagePage = lazily(() => z.object({ messages: z.array(messageView()), next: z.string().nullable() }))
+const messagePage = view(() => ({ messages: z.array(messageView()), next: z.string().nullable() }))
 /** One page of messages. */
 export type MessagePage = OutputOf<typeof messagePage>
 
-const pageInput = lazily(() => z.strictObject({ sender: sender(), ...page() }))
+const pageInput = lazily(() => ({ sender: sender(), ...page() }))
 
-const pageNeeds = (phase: 'open' | 'dead', input: OutputOf<typeof pageInput>) => ({
+const pageNeeds = (phase: 'open' | 'dead', input: InputWith<typeof pageInput>) => ({
   page: {
     select: 'messages',
     phase,
@@ -88,10 +86,9 @@ const pageNeeds = (phase: 'open' | 'dead', input: OutputOf<typeof pageInput>) =>
 })
 
 function viewPage({ rows, next }: { rows: readonly Message[]; next: string | null }, now: number) {
-  return ask({ deliveries: deliveriesOf(...rows) }, ({ deliveries }) => ({
-    changes: [],
-    result: { messages: threadsOf(rows, deliveries).map((thread) => viewThread(thread, now)), next },
-  }))
+  return ask({ deliveries: deliveriesOf(...rows) }, ({ deliveries }) =>
+    reply({ messages: threadsOf(rows, deliveries).map((thread) => viewThread(thread, now)), next }),
+  )
 }
 
 export const checkPendingAcks = operation({
@@ -108,10 +105,10 @@ export const getPendingCount = operation({
   name: 'messages.getPendingCount',
   summary: 'Count messages that are still waiting for an acknowledgement.',
   effect: 'read',
-  input: () => z.strictObject({ sender: sender() }),
+  input: () => ({ sender: sender() }),
   output: () => z.number(),
-  needs: (input) => ({ count: { select: 'openMessageCount', sender: input.sender ?? null } as const }),
-  decide: ({ count }) => ({ changes: [], result: count }),
+  needs: (input) => ({ count: { select: 'openMessageCount', sender: input.sender ?? null } }),
+  decide: ({ count }) => reply(count),
 })
 
 export const listDeadLetters = operation({

@@ -23,7 +23,7 @@ import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import { claimant, holderWith } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation } from '../operation.ts'
+import { ask, change, type OutputOf, operation, reply, view } from '../operation.ts'
 import { Allowances } from './allowance.ts'
 import { deliveriesTo, findRecipient } from './thread.ts'
 import { stopDamaged, stopStranded, type Undeliverable, undeliverable } from './undeliverable.ts'
@@ -38,22 +38,20 @@ export const maxKnown = 1000
 
 export const adaptersField = lazily(() => z.array(fields.name).max(maxAdapters))
 
-const claims = lazily(() =>
-  z.object({
-    claims: z.array(
-      z.object({
-        id: z.string(),
-        token: z.number(),
-        version: z.number(),
-        adapter: z.string(),
-        envelope: z.custom<Envelope>(),
-      }),
-    ),
-    deferred: z.number(),
-    failed: z.number(),
-    undeliverable: z.array(undeliverable()),
-  }),
-)
+const claims = view(() => ({
+  claims: z.array(
+    z.object({
+      id: z.string(),
+      token: z.number(),
+      version: z.number(),
+      adapter: z.string(),
+      envelope: z.custom<Envelope>(),
+    }),
+  ),
+  deferred: z.number(),
+  failed: z.number(),
+  undeliverable: z.array(undeliverable()),
+}))
 export type DeliveryClaims = OutputOf<typeof claims>
 export type DeliveryClaim = DeliveryClaims['claims'][number]
 
@@ -62,21 +60,19 @@ export const claimDue = operation({
   summary: 'Claim due deliveries that the given adapters can send.',
   effect: 'write',
   class: 'internal',
-  input: () =>
-    z.strictObject({
-      adapters: adaptersField(),
-      limit: z.int().min(1).max(maxClaimed).default(maxClaimed),
-      leaseMs: fields.leaseMs.unwrap(),
-    }),
+  input: () => ({
+    adapters: adaptersField(),
+    limit: z.int().min(1).max(maxClaimed).default(maxClaimed),
+    leaseMs: fields.leaseMs.unwrap(),
+  }),
   output: claims,
   needs: (input, { agent, instance }) => ({
-    due: { select: 'dueDeliveries', adapters: input.adapters, limit: input.limit } as const,
+    due: { select: 'dueDeliveries', adapters: input.adapters, limit: input.limit },
     // The sender holds the delivery for as long as it sends, so only its own process counts.
     process: instance === null ? null : claimant({ agent, instance }),
   }),
   decide(rows, input, context) {
-    if (rows.due.length === 0)
-      return { changes: [], result: { claims: [], deferred: 0, failed: 0, undeliverable: [] } }
+    if (rows.due.length === 0) return reply({ claims: [], deferred: 0, failed: 0, undeliverable: [] })
     if (rows.process) holderWith(context, rows.process)
     const names = [...new Set(rows.due.map(({ recipient }) => recipient))]
     return ask(
@@ -84,9 +80,9 @@ export const claimDue = operation({
         messages: {
           select: 'messagesById',
           ids: [...new Set(rows.due.map(({ message }) => message))],
-        } as const,
-        known: { select: 'recipients', names, limit: maxKnown } as const,
-        allowances: { select: 'allowances', names: names.map(deliveriesTo) } as const,
+        },
+        known: { select: 'recipients', names, limit: maxKnown },
+        allowances: { select: 'allowances', names: names.map(deliveriesTo) },
       },
       ({ messages, known, allowances }) => {
         const limits = new Allowances(allowances, context.now)
@@ -144,7 +140,7 @@ function claimOne(
   const after = claimDelivery(delivery, context, leaseMs, context.now)
   return {
     kind: 'claimed',
-    change: { table: 'delivery', before: delivery, after, event: { kind: 'delivery.claimed', agent } },
+    change: change('delivery', delivery, after, 'delivery.claimed', { agent }),
     claim: {
       id: after.id,
       token: after.token,
@@ -160,17 +156,16 @@ export const record = operation({
   summary: 'Record the result of a delivery attempt, under its token.',
   effect: 'write',
   class: 'internal',
-  input: () =>
-    z.strictObject({
-      delivery: fields.text(100),
-      token: z.int().nonnegative(),
-      outcome: z.enum(['sent', 'failed', 'released']),
-      error: fields.text(2000).default('it failed'),
-    }),
+  input: () => ({
+    delivery: fields.text(100),
+    token: z.int().nonnegative(),
+    outcome: z.enum(['sent', 'failed', 'released']),
+    error: fields.text(2000).default('it failed'),
+  }),
   output: () => z.object({ attempts: z.number() }),
   needs: ({ delivery }) => ({
-    deliveries: { select: 'deliveriesById', ids: [delivery] } as const,
-    messages: { select: 'messagesById', ids: [delivery.slice(0, delivery.lastIndexOf('/'))] } as const,
+    deliveries: { select: 'deliveriesById', ids: [delivery] },
+    messages: { select: 'messagesById', ids: [delivery.slice(0, delivery.lastIndexOf('/'))] },
   }),
   decide({ deliveries, messages }, { delivery: id, token, outcome, error }, context) {
     const [before] = deliveries

@@ -12,7 +12,7 @@ import type { Caller, Context } from '../../port/command.ts'
 import type { Change, Decision } from '../../port/decision.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { ask, change, type InputWith, type OutputOf, operation, type Step, view } from '../operation.ts'
 import {
   allowanceChange,
   allRecipients,
@@ -46,55 +46,51 @@ const wait = lazily(() => z.int().min(0).max(maxWaitMs))
 const recipientNames = lazily(() => z.array(fields.name).min(1).max(maxRecipients))
 const everybody = lazily(() => z.literal('*'))
 
-const input = lazily(() =>
-  z.strictObject({
-    to: z
-      .union([everybody(), fields.name, recipientNames()])
-      .describe('One recipient, several, or * for everybody else.'),
-    type: messageType()
-      .default('INFO')
-      .describe('What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own.'),
-    content: messageContent().describe('Any JSON value, at most 10 KB as text.'),
-    context: fields.text(200).min(1).optional().describe('What it is about: a task, a conversation.'),
-    parent: messageRef()
-      .optional()
-      .describe('The message this one replies to; a reply also acknowledges it.'),
-    priority: fields.priority,
-    quorum: z
-      .union([z.enum(['all', 'any']), z.int().min(1).max(maxRecipients)])
-      .default('all')
-      .describe('How many recipients must answer.'),
-    timeoutMs: z
-      .int()
-      .min(1_000, { error: 'must be at least 1 s' })
-      .max(300_000, { error: 'must be at most 300 s' })
-      .optional()
-      .describe('Wait before the first retry, ms; default 30 s.'),
-    delaysMs: z
-      .array(wait().min(1))
-      .max(20)
-      .optional()
-      .describe(
-        'Waits before each retry, ms; default [30 s, 60 s, 120 s]. The last one is also the wait after the last retry, and that of an escalation level without a ladder.',
-      ),
-    escalateImmediately: z
-      .boolean()
-      .optional()
-      .describe('Escalate with the last retry instead of waiting for an answer to it.'),
-    ladder: z
-      .array(z.strictObject({ to: z.union([everybody(), recipientNames()]), waitMs: wait() }))
-      .max(maxLevels)
-      .optional()
-      .describe('Whom to escalate to, level by level; default everybody.'),
-    escalationsPerMinute: z
-      .int()
-      .min(0)
-      .max(1000)
-      .optional()
-      .describe('Escalations per minute; more are delayed. Default 5, 0 = no limit.'),
-  }),
-)
-type Input = OutputOf<typeof input>
+const input = lazily(() => ({
+  to: z
+    .union([everybody(), fields.name, recipientNames()])
+    .describe('One recipient, several, or * for everybody else.'),
+  type: messageType()
+    .default('INFO')
+    .describe('What kind of message it is: QUESTION, INFO, BLOCKED, …, or a word of your own.'),
+  content: messageContent().describe('Any JSON value, at most 10 KB as text.'),
+  context: fields.text(200).min(1).optional().describe('What it is about: a task, a conversation.'),
+  parent: messageRef().optional().describe('The message this one replies to; a reply also acknowledges it.'),
+  priority: fields.priority,
+  quorum: z
+    .union([z.enum(['all', 'any']), z.int().min(1).max(maxRecipients)])
+    .default('all')
+    .describe('How many recipients must answer.'),
+  timeoutMs: z
+    .int()
+    .min(1_000, { error: 'must be at least 1 s' })
+    .max(300_000, { error: 'must be at most 300 s' })
+    .optional()
+    .describe('Wait before the first retry, ms; default 30 s.'),
+  delaysMs: z
+    .array(wait().min(1))
+    .max(20)
+    .optional()
+    .describe(
+      'Waits before each retry, ms; default [30 s, 60 s, 120 s]. The last one is also the wait after the last retry, and that of an escalation level without a ladder.',
+    ),
+  escalateImmediately: z
+    .boolean()
+    .optional()
+    .describe('Escalate with the last retry instead of waiting for an answer to it.'),
+  ladder: z
+    .array(z.strictObject({ to: z.union([everybody(), recipientNames()]), waitMs: wait() }))
+    .max(maxLevels)
+    .optional()
+    .describe('Whom to escalate to, level by level; default everybody.'),
+  escalationsPerMinute: z
+    .int()
+    .min(0)
+    .max(1000)
+    .optional()
+    .describe('Escalations per minute; more are delayed. Default 5, 0 = no limit.'),
+}))
+type Input = InputWith<typeof input>
 
 function sendNeeds(asked: Input, { agent }: Caller) {
   return {
@@ -106,13 +102,11 @@ function sendNeeds(asked: Input, { agent }: Caller) {
 }
 type Rows = Loaded<ReturnType<typeof sendNeeds>>
 
-const sent = lazily(() =>
-  z.object({
-    message: messageView(),
-    /** How long the sender's limit delays it. */
-    deferredMs: z.number(),
-  }),
-)
+const sent = view(() => ({
+  message: messageView(),
+  /** How long the sender's limit delays it. */
+  deferredMs: z.number(),
+}))
 /** What became of a message that was sent. */
 export type Sent = OutputOf<typeof sent>
 
@@ -176,15 +170,8 @@ export function newThreadChanges(
   kind: 'message.created' | 'message.imported',
 ): Change[] {
   return [
-    { table: 'message', before: null, after: message, event: { kind, agent } },
-    ...deliveries.map(
-      (after): Change => ({
-        table: 'delivery',
-        before: null,
-        after,
-        event: { kind: 'delivery.created', agent },
-      }),
-    ),
+    change('message', null, message, kind, { agent }),
+    ...deliveries.map((after): Change => change('delivery', null, after, 'delivery.created', { agent })),
   ]
 }
 

@@ -5,10 +5,9 @@ import { escalate, giveUp, shouldEscalate } from '../../domain/escalation.ts'
 import { due, putOff, type Thread } from '../../domain/message.ts'
 import { damageOf, endDamaged, policyOf } from '../../domain/message-damage.ts'
 import { unregistered } from '../../domain/recipient.ts'
-import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change, Decision } from '../../port/decision.ts'
-import { ask, type OutputOf, operation } from '../operation.ts'
+import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
 import { Allowances } from './allowance.ts'
 import { adaptersField, maxKnown } from './retry.ts'
 import {
@@ -25,18 +24,16 @@ import { stopStranded, type Undeliverable, undeliverable } from './undeliverable
 /** Messages that one transaction settles: each may have a hundred deliveries. */
 const maxSettled = 10
 
-const settled = lazily(() =>
-  z.object({
-    unanswered: z.number(),
-    escalated: z.array(z.object({ id: z.string(), level: z.number(), unanswered: z.array(z.string()) })),
-    /** With a reason, unless it is just that nobody answered. */
-    dead: z.array(z.object({ id: z.string(), reason: z.string().optional() })),
-    deferred: z.number(),
-    undeliverable: z.array(undeliverable()),
-    /** False when nothing was left to settle. */
-    more: z.boolean(),
-  }),
-)
+const settled = view(() => ({
+  unanswered: z.number(),
+  escalated: z.array(z.object({ id: z.string(), level: z.number(), unanswered: z.array(z.string()) })),
+  /** With a reason, unless it is just that nobody answered. */
+  dead: z.array(z.object({ id: z.string(), reason: z.string().optional() })),
+  deferred: z.number(),
+  undeliverable: z.array(undeliverable()),
+  /** False when nothing was left to settle. */
+  more: z.boolean(),
+}))
 export type Settled = OutputOf<typeof settled>
 
 export const settle = operation({
@@ -44,12 +41,12 @@ export const settle = operation({
   summary: 'Expire unanswered deliveries, and escalate or end their messages.',
   effect: 'write',
   class: 'internal',
-  input: () => z.strictObject({}),
+  input: () => ({}),
   output: settled,
   needs: () => ({
-    unanswered: { select: 'unansweredMessages', limit: maxSettled } as const,
-    due: { select: 'dueMessages', limit: maxSettled } as const,
-    stranded: { select: 'strandedDeliveries', limit: maxSettled } as const,
+    unanswered: { select: 'unansweredMessages', limit: maxSettled },
+    due: { select: 'dueMessages', limit: maxSettled },
+    stranded: { select: 'strandedDeliveries', limit: maxSettled },
   }),
   decide(rows, _input, context) {
     const messages = [
@@ -71,11 +68,9 @@ export const settle = operation({
     return ask(
       {
         deliveries: deliveriesOf(...messages),
-        named: { select: 'recipients', names, limit: maxKnown } as const,
-        everybody: ladders.includes('*')
-          ? ({ select: 'recipients', names: null, limit: maxRecipients } as const)
-          : null,
-        allowances: { select: 'allowances', names: [escalations] } as const,
+        named: { select: 'recipients', names, limit: maxKnown },
+        everybody: ladders.includes('*') ? { select: 'recipients', names: null, limit: maxRecipients } : null,
+        allowances: { select: 'allowances', names: [escalations] },
       },
       ({ deliveries, named, everybody, allowances }) => {
         const limits = new Allowances(allowances, context.now)
@@ -172,11 +167,8 @@ export const nextDue = operation({
   summary: 'Say how long until the next redelivery is due.',
   effect: 'read',
   class: 'internal',
-  input: () => z.strictObject({ adapters: adaptersField() }),
+  input: () => ({ adapters: adaptersField() }),
   output: () => z.object({ dueInMs: z.number().nullable() }),
-  needs: (input) => ({ at: { select: 'nextRedeliveryAt', adapters: input.adapters } as const }),
-  decide: ({ at }, _input, { now }) => ({
-    changes: [],
-    result: { dueInMs: at === null ? null : Math.max(0, at - now) },
-  }),
+  needs: (input) => ({ at: { select: 'nextRedeliveryAt', adapters: input.adapters } }),
+  decide: ({ at }, _input, { now }) => reply({ dueInMs: at === null ? null : Math.max(0, at - now) }),
 })

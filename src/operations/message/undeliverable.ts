@@ -1,14 +1,11 @@
 /** Deliveries that can never be made: stopped in the store, and reported. */
 import * as z from 'zod'
 import { type Delivery, stopDelivery, strandDelivery, strandedBecause } from '../../domain/delivery.ts'
-import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
-import type { OutputOf } from '../operation.ts'
+import { type OutputOf, view } from '../operation.ts'
 
-export const undeliverable = lazily(() =>
-  z.object({ delivery: z.string(), recipient: z.string(), error: z.string() }),
-)
+export const undeliverable = view(() => ({ delivery: z.string(), recipient: z.string(), error: z.string() }))
 /** Which delivery, and why. */
 export type Undeliverable = OutputOf<typeof undeliverable>
 

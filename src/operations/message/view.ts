@@ -8,70 +8,63 @@ import { attemptId, letterMarker } from '../../domain/envelope.ts'
 import { isExpired } from '../../domain/lease.ts'
 import type { Message, Thread } from '../../domain/message.ts'
 import { damageOf, escalationOf, policyOf, readContent } from '../../domain/message-damage.ts'
-import { lazily } from '../../lazily.ts'
-import type { OutputOf } from '../operation.ts'
+import { type OutputOf, view } from '../operation.ts'
 
 const deliveryStates = ['queued', 'sent', 'failed', 'acked', 'refused', 'unanswered', 'cancelled'] as const
 const messageStates = ['queued', 'sent', 'acked', 'escalated', 'acked_late', 'dead', 'cancelled'] as const
 
-const deliveryView = lazily(() =>
-  z.object({
-    id: z.string(),
-    recipient: z.string(),
-    level: z.number(),
-    adapter: z.string(),
-    state: z.enum(deliveryStates),
-    attempts: z.number(),
-    /** Time until it is sent again; null if it will not be. */
-    dueInMs: z.number().nullable(),
-    /** Time until it counts as unanswered. */
-    givesUpInMs: z.number().nullable(),
-    sentAt: z.number().nullable(),
-    readAt: z.number().nullable(),
-    ackedAt: z.number().nullable(),
-    progressAt: z.number().nullable(),
-    note: z.string().nullable(),
-    error: z.string().nullable(),
-    closedAt: z.number().nullable(),
-    /** Who is sending it right now. */
-    holder: z.string().nullable(),
-    version: z.number(),
-  }),
-)
+const deliveryView = view(() => ({
+  id: z.string(),
+  recipient: z.string(),
+  level: z.number(),
+  adapter: z.string(),
+  state: z.enum(deliveryStates),
+  attempts: z.number(),
+  /** Time until it is sent again; null if it will not be. */
+  dueInMs: z.number().nullable(),
+  /** Time until it counts as unanswered. */
+  givesUpInMs: z.number().nullable(),
+  sentAt: z.number().nullable(),
+  readAt: z.number().nullable(),
+  ackedAt: z.number().nullable(),
+  progressAt: z.number().nullable(),
+  note: z.string().nullable(),
+  error: z.string().nullable(),
+  closedAt: z.number().nullable(),
+  /** Who is sending it right now. */
+  holder: z.string().nullable(),
+  version: z.number(),
+}))
 
-const escalation = lazily(() =>
-  z.object({
-    at: z.number(),
-    unanswered: z.array(z.object({ recipient: z.string(), attempts: z.number() })),
-  }),
-)
+const escalation = view(() => ({
+  at: z.number(),
+  unanswered: z.array(z.object({ recipient: z.string(), attempts: z.number() })),
+}))
 
-export const messageView = lazily(() =>
-  z.object({
-    id: z.string(),
-    sender: z.string(),
-    type: z.string(),
-    content: z.unknown(),
-    context: z.string().nullable(),
-    parent: z.string().nullable(),
-    priority: z.number(),
-    state: z.enum(messageStates),
-    quorum: z.number(),
-    level: z.number(),
-    policy: z.object({
-      delaysMs: z.array(z.number()),
-      lastWaitMs: z.number(),
-      ladder: z.array(z.object({ to: z.union([z.literal('*'), z.array(z.string())]), waitMs: z.number() })),
-      escalationsPerMinute: z.number(),
-    }),
-    escalation: escalation().nullable(),
-    note: z.string().nullable(),
-    createdAt: z.number(),
-    closedAt: z.number().nullable(),
-    version: z.number(),
-    deliveries: z.array(deliveryView()),
+export const messageView = view(() => ({
+  id: z.string(),
+  sender: z.string(),
+  type: z.string(),
+  content: z.unknown(),
+  context: z.string().nullable(),
+  parent: z.string().nullable(),
+  priority: z.number(),
+  state: z.enum(messageStates),
+  quorum: z.number(),
+  level: z.number(),
+  policy: z.object({
+    delaysMs: z.array(z.number()),
+    lastWaitMs: z.number(),
+    ladder: z.array(z.object({ to: z.union([z.literal('*'), z.array(z.string())]), waitMs: z.number() })),
+    escalationsPerMinute: z.number(),
   }),
-)
+  escalation: escalation().nullable(),
+  note: z.string().nullable(),
+  createdAt: z.number(),
+  closedAt: z.number().nullable(),
+  version: z.number(),
+  deliveries: z.array(deliveryView()),
+}))
 /** A message with its outcome at each recipient. */
 export type MessageView = OutputOf<typeof messageView>
 
@@ -138,28 +131,26 @@ function viewDelivery(delivery: Delivery, now: number): MessageView['deliveries'
   }
 }
 
-export const letterView = lazily(() =>
-  z.object({
-    /** Id of the message; use it to answer. */
-    id: z.string(),
-    attemptId: z.string(),
-    marker: z.string(),
-    sender: z.string(),
-    type: z.string(),
-    content: z.unknown(),
-    context: z.string().nullable(),
-    parent: z.string().nullable(),
-    priority: z.number(),
-    attempt: z.number(),
-    level: z.number(),
-    escalation: escalation().nullable(),
-    state: z.enum(deliveryStates),
-    sentAt: z.number().nullable(),
-    readAt: z.number().nullable(),
-    ackedAt: z.number().nullable(),
-    createdAt: z.number(),
-  }),
-)
+export const letterView = view(() => ({
+  /** Id of the message; use it to answer. */
+  id: z.string(),
+  attemptId: z.string(),
+  marker: z.string(),
+  sender: z.string(),
+  type: z.string(),
+  content: z.unknown(),
+  context: z.string().nullable(),
+  parent: z.string().nullable(),
+  priority: z.number(),
+  attempt: z.number(),
+  level: z.number(),
+  escalation: escalation().nullable(),
+  state: z.enum(deliveryStates),
+  sentAt: z.number().nullable(),
+  readAt: z.number().nullable(),
+  ackedAt: z.number().nullable(),
+  createdAt: z.number(),
+}))
 /** A message as it appears in an inbox. */
 export type LetterView = OutputOf<typeof letterView>
 

@@ -10,8 +10,7 @@ import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Selector } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { type OutputOf, operation } from '../operation.ts'
-import { itemChange } from '../subject.ts'
+import { change, need, type OutputOf, operation } from '../operation.ts'
 import { itemView, viewItem } from '../view.ts'
 import { ensureQueue } from './define.ts'
 
@@ -122,12 +121,25 @@ export function toNewItem(
   }
 }
 
+/** The open items that have these names. */
+export function sameNames(
+  queue: string,
+  { key, dedupeKey }: { key?: string | null | undefined; dedupeKey?: string | null | undefined },
+) {
+  return need({
+    sameKey: key == null ? null : { select: 'openItemByKey', queue, key },
+    sameDedupeKey: dedupeKey == null ? null : { select: 'openItemByDedupeKey', queue, dedupeKey },
+  })
+}
+
+/** Refuses a name that another open item has. `own`: the id of the item that is to have it. */
 export function assertFree(
   existing: Item | null,
   field: 'key' | 'dedupeKey',
   value: string | null | undefined,
+  own?: string,
 ): void {
-  if (!existing) return
+  if (!existing || existing.id === own) return
   // Only a change in the merge workflow has a head that can move on.
   const next = existing.workflow === 'merge' ? 'use that item, or submit() its new head' : undefined
   throw new DuplicateError({ field, value: value as string, existing: existing.id }, next)
@@ -168,18 +180,13 @@ export const add = operation({
   effect: 'write',
   freshIds: () => 1,
   addsWork: true,
-  input: () => z.strictObject({ queue: fields.queue, ...newItem() }),
+  input: () => ({ queue: fields.queue, ...newItem() }),
   output: () => z.object({ item: itemView(), ...position() }),
   needs: (input) => ({
-    defined: { select: 'queue', name: input.queue } as const,
-    sameKey:
-      input.key == null ? null : ({ select: 'openItemByKey', queue: input.queue, key: input.key } as const),
-    sameDedupeKey:
-      input.dedupeKey == null
-        ? null
-        : ({ select: 'openItemByDedupeKey', queue: input.queue, dedupeKey: input.dedupeKey } as const),
+    defined: { select: 'queue', name: input.queue },
+    ...sameNames(input.queue, input),
     line: lastPosition(input.queue, input.priority),
-    tokenFloor: input.key == null ? null : ({ select: 'tokenFloor' } as const),
+    tokenFloor: input.key == null ? null : { select: 'tokenFloor' },
     ...dependencyNeeds(input.queue, input),
   }),
   decide(rows, { queue: name, ...input }, context) {
@@ -198,7 +205,7 @@ export const add = operation({
     const item = createItem(draft, workflow, context.wall)
     const blockers = declaredItems(dependencies)
     return {
-      changes: [...changes, itemChange(null, item, 'item.created', context)],
+      changes: [...changes, change('item', null, item, 'item.created', context)],
       result: {
         item: viewItem(item, context.now),
         ...positionOf(item, { line: rows.line, before: null, blockers, wall: context.wall }),
@@ -214,17 +221,16 @@ export const addMany = operation({
   // Runs before the input is checked.
   freshIds: ({ items }) => (Array.isArray(items) ? items.length : 0),
   addsWork: true,
-  input: () =>
-    z.strictObject({
-      queue: fields.queue,
-      items: z
-        .array(newItemSchema().omit({ parent: true, blockers: true, key: true, dedupeKey: true }))
-        .min(1)
-        .max(fields.maxBatch)
-        .describe('The items, each with its payload.'),
-    }),
+  input: () => ({
+    queue: fields.queue,
+    items: z
+      .array(newItemSchema().omit({ parent: true, blockers: true, key: true, dedupeKey: true }))
+      .min(1)
+      .max(fields.maxBatch)
+      .describe('The items, each with its payload.'),
+  }),
   output: () => z.object({ ids: z.array(z.string()) }),
-  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } }),
   decide({ defined }, input, context) {
     const { queue, workflow, changes } = ensureQueue(defined, input.queue, context)
     const items = input.items.map((each, index) => {
@@ -238,7 +244,7 @@ export const addMany = operation({
       return createItem(draft, workflow, context.wall)
     })
     return {
-      changes: [...changes, ...items.map((item) => itemChange(null, item, 'item.created', context))],
+      changes: [...changes, ...items.map((item) => change('item', null, item, 'item.created', context))],
       result: { ids: items.map((item) => item.id) },
     }
   },

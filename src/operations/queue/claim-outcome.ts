@@ -4,35 +4,26 @@ import type { Lock } from '../../domain/lock.ts'
 import type { Queue } from '../../domain/queue.ts'
 import { lazily } from '../../lazily.ts'
 import type { Decision } from '../../port/decision.ts'
-import { ask, type OutputOf, type Step } from '../operation.ts'
+import { ask, type OutputOf, reply, type Step, view } from '../operation.ts'
 import { itemView, type LeaseView, lockView } from '../view.ts'
 
-const paused = lazily(() => z.object({ outcome: z.literal('paused'), reason: z.string().nullable() }))
-export const empty = lazily(() =>
-  z.object({
-    outcome: z.literal('empty'),
-    nextDueAt: z
-      .number()
-      .nullable()
-      .describe('When the next delayed item of the queue is due, ms since 1970.'),
-  }),
-)
-export const held = lazily(() =>
-  z.object({
-    outcome: z.literal('held'),
-    holder: z.string().nullable(),
-    since: z.number().describe('Held since, ms since 1970.'),
-    expiresAt: z.number().nullable(),
-  }),
-)
-const claimed = lazily(() =>
-  z.object({
-    outcome: z.literal('claimed'),
-    item: itemView(),
-    lease: z.custom<LeaseView>(),
-    lock: lockView().optional(),
-  }),
-)
+const paused = view(() => ({ outcome: z.literal('paused'), reason: z.string().nullable() }))
+export const empty = view(() => ({
+  outcome: z.literal('empty'),
+  nextDueAt: z.number().nullable().describe('When the next delayed item of the queue is due, ms since 1970.'),
+}))
+export const held = view(() => ({
+  outcome: z.literal('held'),
+  holder: z.string().nullable(),
+  since: z.number().describe('Held since, ms since 1970.'),
+  expiresAt: z.number().nullable(),
+}))
+const claimed = view(() => ({
+  outcome: z.literal('claimed'),
+  item: itemView(),
+  lease: z.custom<LeaseView>(),
+  lock: lockView().optional(),
+}))
 export const claimOutcome = lazily(() =>
   z.discriminatedUnion('outcome', [claimed(), held(), empty(), paused()]),
 )
@@ -48,10 +39,9 @@ export type ClaimManyOutcome = OutputOf<typeof claimManyOutcome>
 
 /** Nothing to claim now. Says when that may change, so that nobody has to guess. */
 export function emptyAnswer(queue: string): Step<{ outcome: 'empty'; nextDueAt: number | null }> {
-  return ask({ nextDueAt: { select: 'nextDueAt', queue } as const }, ({ nextDueAt }) => ({
-    changes: [],
-    result: { outcome: 'empty', nextDueAt },
-  }))
+  return ask({ nextDueAt: { select: 'nextDueAt', queue } }, ({ nextDueAt }) =>
+    reply({ outcome: 'empty', nextDueAt }),
+  )
 }
 
 export function heldAnswer({ agent, acquiredAt, expiresAt }: Lock): ClaimOutcome & { outcome: 'held' } {
@@ -59,5 +49,5 @@ export function heldAnswer({ agent, acquiredAt, expiresAt }: Lock): ClaimOutcome
 }
 
 export function pausedAnswer(queue: Queue): Decision<ClaimOutcome & { outcome: 'paused' }> {
-  return { changes: [], result: { outcome: 'paused', reason: queue.pauseReason } }
+  return reply({ outcome: 'paused', reason: queue.pauseReason })
 }

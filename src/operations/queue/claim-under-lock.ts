@@ -1,19 +1,19 @@
 /** Claiming an item together with its queue's processing lock. */
 import type { Item } from '../../domain/item.ts'
+import { claimItem } from '../../domain/item-claim.ts'
 import { type Holder, renew } from '../../domain/lease.ts'
 import { acquireLock, type Lock } from '../../domain/lock.ts'
 import { processingLockName } from '../../domain/queue.ts'
 import type { Context } from '../../port/command.ts'
 import type { Decision } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
-import { lockRef } from '../lease/lease.ts'
+import { itemGrant, lockGrant } from '../lease/lease.ts'
 import { leaseLength } from '../lease/lease-length.ts'
 import { endings, lockChange } from '../lock/lock-change.ts'
-import { ask, type Step } from '../operation.ts'
+import { ask, change, reply, type Step } from '../operation.ts'
 import { workflowOf } from '../subject.ts'
 import { viewItem, viewLease, viewLock } from '../view.ts'
 import { type ClaimOutcome, heldAnswer, pausedAnswer } from './claim-outcome.ts'
-import { claim, grantOf } from './claimed-item.ts'
 
 /**
  * 1. Get the lock: our own (renewed), a free one or a lapsed one. Otherwise the answer is `held`.
@@ -49,7 +49,7 @@ export function claimUnderLock(
     }
     const { now, wall, isDoubtful, manualGraceMs } = context
     const acquired = acquireLock(request, locks, { now, wall, isDoubtful, manualGraceMs, floor })
-    if (acquired.outcome === 'held') return { changes: [], result: heldAnswer(acquired.by) }
+    if (acquired.outcome === 'held') return reply(heldAnswer(acquired.by))
     const own = acquired.outcome === 'renewed' ? acquired.before : null
     const unfinished = locked.find((item) => item.id === own?.item && isHeldWith(item, own))
     if (own && unfinished) return goOn(own, acquired.after, unfinished)
@@ -63,12 +63,16 @@ export function claimUnderLock(
             : [],
         result: { outcome: 'empty', nextDueAt },
       }
-    const { item, change } = claim(candidate, workflow, { ...holder, leaseMs }, context)
+    const item = claimItem(candidate, workflow, { ...holder, leaseMs }, context)
     const lock = { ...acquired.after, item: item.id, version: (acquired.before?.version ?? 0) + 1 }
     return {
-      changes: [...endings(acquired, context), lockChange(acquired.before, lock, context), change],
+      changes: [
+        ...endings(acquired, context),
+        lockChange(acquired.before, lock, context),
+        change('item', candidate, item, 'item.claimed', context),
+      ],
       result: answer(item, lock, context.now),
-      granted: [grantOf(item), { kind: 'lock', id: lockRef(lock), token: lock.token }],
+      granted: [itemGrant(item), lockGrant(lock)],
     }
   })
 
@@ -80,7 +84,7 @@ export function claimUnderLock(
         { table: 'item', before: item, after: renewed },
       ],
       result: answer(renewed, after, context.now),
-      granted: [grantOf(item), { kind: 'lock', id: lockRef(after), token: after.token }],
+      granted: [itemGrant(item), lockGrant(after)],
     }
   }
 }

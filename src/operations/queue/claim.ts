@@ -1,12 +1,15 @@
 /** Claiming work: next, claimMany, nextWithLock. */
 import * as z from 'zod'
+import type { Item } from '../../domain/item.ts'
+import { claimItem } from '../../domain/item-claim.ts'
 import { InvalidError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Caller } from '../../port/command.ts'
 import { claimant, holderWith } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
+import { itemGrant } from '../lease/lease.ts'
 import { leaseLength } from '../lease/lease-length.ts'
-import { operation, type Step } from '../operation.ts'
+import { change, operation, type Step } from '../operation.ts'
 import { workflowOf } from '../subject.ts'
 import { viewItem, viewLease } from '../view.ts'
 import {
@@ -18,12 +21,9 @@ import {
   pausedAnswer,
 } from './claim-outcome.ts'
 import { claimUnderLock } from './claim-under-lock.ts'
-import { claim, grantOf } from './claimed-item.ts'
 import { firstInLine, lineOf } from './line.ts'
 
-const oneInput = lazily(() =>
-  z.strictObject({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
-)
+const oneInput = lazily(() => ({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }))
 
 function claimNeeds(queue: string, caller: Caller, limit: number) {
   return {
@@ -55,11 +55,11 @@ export const next = operation({
     // Field by field, because a spread costs ten times as much and this runs for every claim.
     const { agent, instance, holderHost = null } = holderWith(context, process)
     const holder = { agent, instance, holderHost, leaseMs }
-    const { item, change } = claim(candidate, workflowOf(defined), holder, context)
+    const item = claimItem(candidate, workflowOf(defined), holder, context)
     return {
-      changes: [change],
+      changes: [change('item', candidate, item, 'item.claimed', context)],
       result: { outcome: 'claimed', item: viewItem(item, context.now), lease: viewLease(item, context.now) },
-      granted: [grantOf(item)],
+      granted: [itemGrant(item)],
     }
   },
 })
@@ -76,12 +76,11 @@ export const claimMany = operation({
     return items.length === 0 ? null : { ...answer, items }
   },
   grants: 'item',
-  input: () =>
-    z.strictObject({
-      queue: fields.queue,
-      limit: z.int().min(1).max(100).describe('How many at most, up to 100.'),
-      leaseMs: fields.leaseMs,
-    }),
+  input: () => ({
+    queue: fields.queue,
+    limit: z.int().min(1).max(100).describe('How many at most, up to 100.'),
+    leaseMs: fields.leaseMs,
+  }),
   output: claimManyOutcome,
   needs: ({ queue, limit }, caller) => claimNeeds(queue, caller, limit),
   decide({ defined, process, ...line }, input, context): Step<ClaimManyOutcome> {
@@ -101,11 +100,13 @@ export const claimMany = operation({
       ...holderWith(context, process),
       leaseMs: leaseLength(input.leaseMs, context, defined.queue),
     }
-    const claims = candidates.map((candidate) => claim(candidate, workflow, holder, context))
+    const items = candidates.map((candidate) => claimItem(candidate, workflow, holder, context))
     return {
-      changes: claims.map(({ change }) => change),
-      result: { outcome: 'claimed', items: claims.map(({ item }) => viewItem(item, context.now)) },
-      granted: claims.map(({ item }) => grantOf(item)),
+      changes: items.map((item, index) =>
+        change('item', candidates[index] as Item, item, 'item.claimed', context),
+      ),
+      result: { outcome: 'claimed', items: items.map((item) => viewItem(item, context.now)) },
+      granted: items.map(itemGrant),
     }
   },
 })

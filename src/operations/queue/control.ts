@@ -5,15 +5,16 @@ import { cancelItem, retryItem } from '../../domain/item-end.ts'
 import { releaseItemFromQuarantine } from '../../domain/item-loss.ts'
 import { assertUnneeded } from '../../domain/item-waiting.ts'
 import { processingLockName } from '../../domain/queue.ts'
-import { DuplicateError, HeldError } from '../../errors.ts'
+import { HeldError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
-import { ask, operation } from '../operation.ts'
+import { ask, change, operation, reply } from '../operation.ts'
 import { agreedPast, beforeOf } from '../recovery/horizon.ts'
-import { assertVersion, itemChange, requireItem, requireQueue } from '../subject.ts'
+import { assertVersion, requireItem, requireQueue } from '../subject.ts'
 import { itemView, viewItem } from '../view.ts'
+import { assertFree, sameNames } from './add.ts'
 import { itemNeeds } from './finish.ts'
 
 const target = lazily(() => ({
@@ -40,32 +41,18 @@ export const retry = operation({
   name: 'queue.retry',
   summary: 'Retry a failed item.',
   effect: 'write',
-  input: () => z.strictObject(target()),
+  input: target,
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
     const { item, workflow } = targetItem(rows, input)
     const after = retryItem(item, workflow, context)
-    const needs = {
-      sameKey:
-        item.key === null ? null : ({ select: 'openItemByKey', queue: item.queue, key: item.key } as const),
-      sameDedupeKey:
-        item.dedupeKey === null
-          ? null
-          : ({ select: 'openItemByDedupeKey', queue: item.queue, dedupeKey: item.dedupeKey } as const),
-    }
-    return ask(needs, ({ sameKey, sameDedupeKey }) => {
-      // Its key was free while it was closed, so another item may have taken it.
-      if (sameKey && sameKey.id !== item.id)
-        throw new DuplicateError({ field: 'key', value: item.key as string, existing: sameKey.id })
-      if (sameDedupeKey && sameDedupeKey.id !== item.id)
-        throw new DuplicateError({
-          field: 'dedupeKey',
-          value: item.dedupeKey as string,
-          existing: sameDedupeKey.id,
-        })
+    return ask(sameNames(item.queue, item), ({ sameKey, sameDedupeKey }) => {
+      // Its names were free while it was closed, so another item may have taken them.
+      assertFree(sameKey, 'key', item.key, item.id)
+      assertFree(sameDedupeKey, 'dedupeKey', item.dedupeKey, item.id)
       return {
-        changes: [itemChange(item, after, 'item.retried', context, why(input.reason))],
+        changes: [change('item', item, after, 'item.retried', context, why(input.reason))],
         result: viewItem(after, context.now),
       }
     })
@@ -76,33 +63,25 @@ export const cancel = operation({
   name: 'queue.cancel',
   summary: 'Cancel an item. A holder is notified and loses both the item and its lock.',
   effect: 'write',
-  input: () => z.strictObject(target()),
+  input: target,
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
     const { item, workflow } = targetItem(rows, input)
     const after = cancelItem(item, workflow, context)
-    const cancelled = itemChange(item, after, 'item.cancelled', context, {
+    const cancelled = change('item', item, after, 'item.cancelled', context, {
       ...why(input.reason),
       holder: item.agent,
     })
     if (item.phase !== 'held') return { changes: [cancelled], result: viewItem(after, context.now) }
-    return ask({ locks: { select: 'lock', name: processingLockName(item.queue) } as const }, ({ locks }) => ({
+    return ask({ locks: { select: 'lock', name: processingLockName(item.queue) } }, ({ locks }) => ({
       changes: [
         cancelled,
         ...locks
           .filter((lock) => lock.item === item.id)
           .map(
-            (lock): Change => ({
-              table: 'lock',
-              before: lock,
-              after: null,
-              event: {
-                kind: 'lock.released',
-                agent: context.agent,
-                detail: { because: 'its item was cancelled' },
-              },
-            }),
+            (lock): Change =>
+              change('lock', lock, null, 'lock.released', context, { because: 'its item was cancelled' }),
           ),
       ],
       result: viewItem(after, context.now),
@@ -114,18 +93,20 @@ export const setPriority = operation({
   name: 'queue.setPriority',
   summary: 'Change the priority of an item.',
   effect: 'write',
-  input: () =>
-    z.strictObject({ ...target(), priority: fields.priority.unwrap().describe('Lower numbers come first.') }),
+  input: () => ({ ...target(), priority: fields.priority.unwrap().describe('Lower numbers come first.') }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
     const item = requireItem(rows.item, input.queue, input.ref)
     assertVersion(item, input.expectedVersion)
     const after = setItemPriority(item, input.priority)
-    if (after === null) return { changes: [], result: viewItem(item, context.now) }
+    if (after === null) return reply(viewItem(item, context.now))
     return {
       changes: [
-        itemChange(item, after, 'item.prioritized', context, { from: item.priority, ...why(input.reason) }),
+        change('item', item, after, 'item.prioritized', context, {
+          from: item.priority,
+          ...why(input.reason),
+        }),
       ],
       result: viewItem(after, context.now),
     }
@@ -136,14 +117,14 @@ export const releaseFromQuarantine = operation({
   name: 'queue.releaseFromQuarantine',
   summary: 'Release an item from quarantine and reset its crash count.',
   effect: 'admin',
-  input: () => z.strictObject(target()),
+  input: target,
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
     const { item, workflow } = targetItem(rows, input)
     const after = releaseItemFromQuarantine(item, workflow, context)
     return {
-      changes: [itemChange(item, after, 'item.unquarantined', context, why(input.reason))],
+      changes: [change('item', item, after, 'item.unquarantined', context, why(input.reason))],
       result: viewItem(after, context.now),
     }
   },
@@ -154,13 +135,12 @@ export const remove = operation({
   summary:
     'Remove an item; its events stay. Refused while others wait for it, or while it is held unless forced.',
   effect: 'admin',
-  input: () =>
-    z.strictObject({ ...target(), force: z.boolean().optional().describe('Even while it is held.') }),
+  input: () => ({ ...target(), force: z.boolean().optional().describe('Even while it is held.') }),
   output: () => z.boolean(),
   needs: itemNeeds,
   decide(rows, input, context) {
     const item = rows.item
-    if (!item) return { changes: [], result: false }
+    if (!item) return reply(false)
     assertVersion(item, input.expectedVersion)
     if (item.phase === 'held' && !input.force) {
       throw new HeldError(
@@ -168,7 +148,7 @@ export const remove = operation({
         'cancel it first, or remove it with force',
       )
     }
-    return ask({ found: { select: 'dependents', ids: [item.id], limit: 10 } as const }, ({ found }) => {
+    return ask({ found: { select: 'dependents', ids: [item.id], limit: 10 } }, ({ found }) => {
       const waiting = found.filter((each) => each.item.waitingFor.includes(item.id))
       const items = waiting.map((dependent) => dependent.item)
       assertUnneeded(item, items, 'cancel or remove those first')
@@ -179,12 +159,14 @@ export const remove = operation({
 
 /** Removes the item. Only its events stay. */
 export function removal(item: Item, agent: string, detail?: { reason: string }): Change {
-  return {
-    table: 'item',
-    before: item,
-    after: null,
-    event: { kind: 'item.removed', agent, detail: { ...detail, key: item.key, state: item.state } },
-  }
+  return change(
+    'item',
+    item,
+    null,
+    'item.removed',
+    { agent },
+    { ...detail, key: item.key, state: item.state },
+  )
 }
 
 const maxCleaned = 500
@@ -197,19 +179,18 @@ export const cleanup = operation({
   name: 'queue.cleanup',
   summary: 'Remove finished items older than an age (0 = all); at most 500 per call. Events stay.',
   effect: 'admin',
-  input: () =>
-    z.strictObject({
-      queue: fields.queue.optional(),
-      maxAgeMs: z.int().min(0).describe('Only items finished longer ago than this, ms; 0 = all finished.'),
-      dryRun: fields.dryRun,
-    }),
+  input: () => ({
+    queue: fields.queue.optional(),
+    maxAgeMs: z.int().min(0).describe('Only items finished longer ago than this, ms; 0 = all finished.'),
+    dryRun: fields.dryRun,
+  }),
   output: () => z.object({ removed: z.number(), more: z.boolean() }),
-  needs: () => ({ kept: { select: 'horizons' } as const }),
+  needs: () => ({ kept: { select: 'horizons' } }),
   decide({ kept }, { queue = null, maxAgeMs, dryRun }, context) {
     const { past, change } = agreedPast(maxAgeMs, kept, context)
     const before = maxAgeMs === 0 ? everythingClosed : beforeOf(past)
     const limit = dryRun ? maxDryRun : maxCleaned
-    return ask({ closed: { select: 'closedBefore', queue, before, limit } as const }, ({ closed }) => ({
+    return ask({ closed: { select: 'closedBefore', queue, before, limit } }, ({ closed }) => ({
       changes: dryRun
         ? []
         : [...change, ...closed.map((item) => removal(item, context.agent, { reason: 'retention' }))],

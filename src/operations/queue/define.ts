@@ -13,12 +13,11 @@ import {
 import { isOneStep, isSameWorkflow, type Workflow } from '../../domain/workflow.ts'
 import { assertWorkflow } from '../../domain/workflow-faults.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
-import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
-import { type OutputOf, operation } from '../operation.ts'
+import { change, type OutputOf, operation, reply, view } from '../operation.ts'
 import { requireQueue, workflowOf } from '../subject.ts'
 
 /** The queue a new item goes to; created if it does not exist yet. */
@@ -31,35 +30,24 @@ export function ensureQueue(
   if (defined) return { queue: defined.queue, workflow: workflowOf(defined), changes: [] }
   const workflow = builtInWorkflow(workflowName) as Workflow
   const queue = createQueue(name, workflow, {}, context.wall)
-  return { queue, workflow, changes: [queueChange(null, queue, 'queue.created', context)] }
+  return { queue, workflow, changes: [change('queue', null, queue, 'queue.created', context)] }
 }
 
-function queueChange(
-  before: Queue | null,
-  after: Queue,
-  kind: 'queue.created' | 'queue.changed' | 'queue.paused' | 'queue.resumed',
-  context: Context,
-): Change {
-  return { table: 'queue', before, after, event: { kind, agent: context.agent } }
-}
-
-const queueView = lazily(() =>
-  z.object({
-    name: z.string(),
-    workflow: z.string(),
-    slots: z.number().nullable(),
-    maxAttempts: z.number(),
-    maxCrashes: z.number(),
-    leaseMs: z.number().nullable(),
-    manualLeaseMs: z.number().nullable(),
-    backoff: z.object({ baseMs: z.number(), factor: z.number(), maxMs: z.number() }).nullable(),
-    pausedAt: z.number().nullable(),
-    pausedBy: z.string().nullable(),
-    pauseReason: z.string().nullable(),
-    createdAt: z.number(),
-    version: z.number(),
-  }),
-)
+const queueView = view(() => ({
+  name: z.string(),
+  workflow: z.string(),
+  slots: z.number().nullable(),
+  maxAttempts: z.number(),
+  maxCrashes: z.number(),
+  leaseMs: z.number().nullable(),
+  manualLeaseMs: z.number().nullable(),
+  backoff: z.object({ baseMs: z.number(), factor: z.number(), maxMs: z.number() }).nullable(),
+  pausedAt: z.number().nullable(),
+  pausedBy: z.string().nullable(),
+  pauseReason: z.string().nullable(),
+  createdAt: z.number(),
+  version: z.number(),
+}))
 /** A queue and its settings. */
 export type QueueView = OutputOf<typeof queueView>
 
@@ -67,9 +55,9 @@ export const defineWorkflow = operation({
   name: 'workflow.define',
   summary: 'Define a custom workflow. Defining the same one again is a no-op.',
   effect: 'admin',
-  input: () => z.strictObject({ workflow: fields.workflow }),
+  input: () => ({ workflow: fields.workflow }),
   output: () => z.object({ name: z.string(), defined: z.boolean() }),
-  needs: ({ workflow }) => ({ stored: { select: 'workflow', name: workflow.name } as const }),
+  needs: ({ workflow }) => ({ stored: { select: 'workflow', name: workflow.name } }),
   decide({ stored }, input, context) {
     const workflow = input.workflow as Workflow
     assertWorkflow(workflow)
@@ -80,12 +68,10 @@ export const defineWorkflow = operation({
         facts: { workflow: workflow.name },
       })
     }
-    if (stored) return { changes: [], result: { name: workflow.name, defined: false } }
+    if (stored) return reply({ name: workflow.name, defined: false })
     const after = { name: workflow.name, definition: workflow, version: 1 }
     return {
-      changes: [
-        { table: 'workflow', before: null, after, event: { kind: 'workflow.defined', agent: context.agent } },
-      ],
+      changes: [change('workflow', null, after, 'workflow.defined', context)],
       result: { name: workflow.name, defined: true },
     }
   },
@@ -95,36 +81,35 @@ export const defineQueue = operation({
   name: 'queue.define',
   summary: 'Create a queue with its workflow and limits, or change the limits of one.',
   effect: 'admin',
-  input: () =>
-    z.strictObject({
-      queue: fields.queue,
-      workflow: fields.name.optional().describe('job (default), merge, task, or one you defined.'),
-      slots: z.int().min(1).max(100).optional().describe('Slots of the processing lock.'),
-      maxAttempts: fields.maxAttempts
-        .optional()
-        .describe(
-          'Attempts in all, the first included: once this many have failed, an item fails for good; default 3.',
-        ),
-      maxCrashes: z
-        .int()
-        .min(0)
-        .max(1000)
-        .optional()
-        .describe('Crashes without progress before quarantine; 0 = never.'),
-      leaseMs: fields.leaseMs.describe(
-        'Length of leases on its items and lock that a process renews, at least 500 ms; default that of the process.',
+  input: () => ({
+    queue: fields.queue,
+    workflow: fields.name.optional().describe('job (default), merge, task, or one you defined.'),
+    slots: z.int().min(1).max(100).optional().describe('Slots of the processing lock.'),
+    maxAttempts: fields.maxAttempts
+      .optional()
+      .describe(
+        'Attempts in all, the first included: once this many have failed, an item fails for good; default 3.',
       ),
-      manualLeaseMs: fields.leaseMs.describe(
-        'Length of leases on its items and lock that nobody renews; default 300 s, 30 min for tasks.',
-      ),
-      backoff: fields.backoff(),
-    }),
+    maxCrashes: z
+      .int()
+      .min(0)
+      .max(1000)
+      .optional()
+      .describe('Crashes without progress before quarantine; 0 = never.'),
+    leaseMs: fields.leaseMs.describe(
+      'Length of leases on its items and lock that a process renews, at least 500 ms; default that of the process.',
+    ),
+    manualLeaseMs: fields.leaseMs.describe(
+      'Length of leases on its items and lock that nobody renews; default 300 s, 30 min for tasks.',
+    ),
+    backoff: fields.backoff(),
+  }),
   output: queueView,
   needs: (input) => ({
-    defined: { select: 'queue', name: input.queue } as const,
+    defined: { select: 'queue', name: input.queue },
     custom:
       input.workflow !== undefined && !builtInWorkflow(input.workflow)
-        ? ({ select: 'workflow', name: input.workflow } as const)
+        ? { select: 'workflow', name: input.workflow }
         : null,
   }),
   decide({ defined, custom }, input, context) {
@@ -133,7 +118,7 @@ export const defineQueue = operation({
       if (input.workflow !== undefined) assertSameWorkflow(defined.queue, input.workflow)
       const after = adjustQueue(defined.queue, input)
       return {
-        changes: after ? [queueChange(defined.queue, after, 'queue.changed', context)] : [],
+        changes: after ? [change('queue', defined.queue, after, 'queue.changed', context)] : [],
         result: after ?? defined.queue,
       }
     }
@@ -146,7 +131,7 @@ export const defineQueue = operation({
       })
     }
     const after = createQueue(input.queue, workflow, input, context.wall)
-    return { changes: [queueChange(null, after, 'queue.created', context)], result: after }
+    return { changes: [change('queue', null, after, 'queue.created', context)], result: after }
   },
 })
 
@@ -154,10 +139,10 @@ export const describe = operation({
   name: 'queue.describe',
   summary: 'Get a queue with its workflow and limits; null when there is none.',
   effect: 'read',
-  input: () => z.strictObject({ queue: fields.queue }),
+  input: () => ({ queue: fields.queue }),
   output: () => queueView().nullable(),
-  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
-  decide: ({ defined }) => ({ changes: [], result: defined?.queue ?? null }),
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } }),
+  decide: ({ defined }) => reply(defined?.queue ?? null),
 })
 
 export const checkOneStep = operation({
@@ -166,41 +151,39 @@ export const checkOneStep = operation({
     'Say whether a claimed item of a queue can be completed or failed directly; null when there is no queue.',
   effect: 'read',
   class: 'client',
-  input: () => z.strictObject({ queue: fields.queue }),
+  input: () => ({ queue: fields.queue }),
   output: () => z.boolean().nullable(),
-  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
-  decide: ({ defined }) => ({ changes: [], result: defined && isOneStep(workflowOf(defined)) }),
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } }),
+  decide: ({ defined }) => reply(defined && isOneStep(workflowOf(defined))),
 })
 
 export const listQueues = operation({
   name: 'queue.listQueues',
   summary: 'List every queue with its workflow and limits.',
   effect: 'read',
-  input: () => z.strictObject({}),
+  input: () => ({}),
   output: () => z.object({ queues: z.array(queueView()) }),
-  needs: () => ({ defined: { select: 'queues', names: null } as const }),
-  decide: ({ defined }) => ({
-    changes: [],
-    result: {
+  needs: () => ({ defined: { select: 'queues', names: null } }),
+  decide: ({ defined }) =>
+    reply({
       queues: defined.map(({ queue }) => queue).sort((left, right) => (left.name < right.name ? -1 : 1)),
-    },
-  }),
+    }),
 })
 
-const pauseOutput = lazily(() => z.object({ changed: z.boolean(), queue: queueView() }))
+const pauseOutput = view(() => ({ changed: z.boolean(), queue: queueView() }))
 
 export const pause = operation({
   name: 'queue.pause',
   summary: 'Pause a queue: no new claims. Held items carry on.',
   effect: 'admin',
-  input: () => z.strictObject({ queue: fields.queue, reason: fields.reason }),
+  input: () => ({ queue: fields.queue, reason: fields.reason }),
   output: pauseOutput,
-  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } }),
   decide({ defined }, input, context) {
     const { queue } = requireQueue(defined, input.queue)
     const after = pauseQueue(queue, context.agent, input.reason ?? null, context.wall)
     return {
-      changes: after ? [queueChange(queue, after, 'queue.paused', context)] : [],
+      changes: after ? [change('queue', queue, after, 'queue.paused', context)] : [],
       result: { changed: after !== null, queue: after ?? queue },
     }
   },
@@ -210,14 +193,14 @@ export const resume = operation({
   name: 'queue.resume',
   summary: 'Resume a paused queue.',
   effect: 'admin',
-  input: () => z.strictObject({ queue: fields.queue }),
+  input: () => ({ queue: fields.queue }),
   output: pauseOutput,
-  needs: (input) => ({ defined: { select: 'queue', name: input.queue } as const }),
+  needs: (input) => ({ defined: { select: 'queue', name: input.queue } }),
   decide({ defined }, input, context) {
     const { queue } = requireQueue(defined, input.queue)
     const after = resumeQueue(queue)
     return {
-      changes: after ? [queueChange(queue, after, 'queue.resumed', context)] : [],
+      changes: after ? [change('queue', queue, after, 'queue.resumed', context)] : [],
       result: { changed: after !== null, queue: after ?? queue },
     }
   },

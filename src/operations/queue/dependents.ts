@@ -4,8 +4,8 @@ import { unblockItem } from '../../domain/item-waiting.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import type { Cascade, Dependent } from '../../port/item.ts'
-import { operation } from '../operation.ts'
-import { itemChange, workflowOf } from '../subject.ts'
+import { change, operation } from '../operation.ts'
+import { workflowOf } from '../subject.ts'
 
 /** Waiting items that one transaction frees. More would hold up other callers. */
 const maxFreed = 100
@@ -32,9 +32,9 @@ export const freeDependents = operation({
   summary: 'Free up to 100 items that waited for one that has succeeded.',
   effect: 'write',
   class: 'internal',
-  input: () => z.strictObject({}),
+  input: () => ({}),
   output: () => z.object({ freed: z.number(), more: z.boolean() }),
-  needs: () => ({ waiting: { select: 'freedDependents', limit: maxFreed } as const }),
+  needs: () => ({ waiting: { select: 'freedDependents', limit: maxFreed } }),
   decide({ waiting: { dependents, finished, more } }, _input, context) {
     const items = firstOfEach(dependents)
     const freed = items.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context))
@@ -59,5 +59,5 @@ export function endedCascade(cascade: Cascade): Change {
 /** The item no longer waits for this blocker. */
 export function unblocked(dependent: Dependent, blocker: string, context: Context): Change[] {
   const after = unblockItem(dependent.item, workflowOf(dependent), blocker)
-  return after ? [itemChange(dependent.item, after, 'item.unblocked', context, { blocker })] : []
+  return after ? [change('item', dependent.item, after, 'item.unblocked', context, { blocker })] : []
 }

@@ -18,8 +18,8 @@ import type { Context } from '../../port/command.ts'
 import type { Change, EventDraft } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
-import { ask, operation, type Step } from '../operation.ts'
-import { assertVersion, itemChange, requireItem, requireQueue } from '../subject.ts'
+import { ask, change, operation, reply, type Step } from '../operation.ts'
+import { assertVersion, requireItem, requireQueue } from '../subject.ts'
 import { type ItemView, itemView, viewItem } from '../view.ts'
 import { dependentsOf, freed } from './dependents.ts'
 
@@ -87,7 +87,7 @@ export const renew = operation({
   name: 'queue.renew',
   summary: 'Renew the lease of an item for its full length.',
   effect: 'write',
-  input: () => z.strictObject({ ...itemInput(), leaseMs: fields.leaseMs }),
+  input: () => ({ ...itemInput(), leaseMs: fields.leaseMs }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -103,7 +103,7 @@ export const progress = operation({
   name: 'queue.progress',
   summary: 'Record progress on an item. New progress clears its crash count.',
   effect: 'write',
-  input: () => z.strictObject({ ...itemInput(), progress: progressNote(), data: fields.data.optional() }),
+  input: () => ({ ...itemInput(), progress: progressNote(), data: fields.data.optional() }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -120,13 +120,12 @@ export const move = operation({
   name: 'queue.move',
   summary: 'Move an item to another state of its workflow. A held item needs its token.',
   effect: 'write',
-  input: () =>
-    z.strictObject({
-      ...itemInput(),
-      to: fields.text(100).min(1).describe('The state it goes to.'),
-      data: fields.data.optional(),
-      expectedVersion: fields.expectedVersion,
-    }),
+  input: () => ({
+    ...itemInput(),
+    to: fields.text(100).min(1).describe('The state it goes to.'),
+    data: fields.data.optional(),
+    expectedVersion: fields.expectedVersion,
+  }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -138,7 +137,7 @@ export const move = operation({
         : false
     assertVersion(item, input.expectedVersion)
     const moved = moveItem(item, workflow, input.to, context)
-    if (moved === null) return { changes: [], result: viewItem(item, context.now) }
+    if (moved === null) return reply(viewItem(item, context.now))
     const after = withData(moved, input.data)
     return finishItem(
       item,
@@ -162,13 +161,11 @@ export const complete = operation({
   name: 'queue.complete',
   summary: 'Complete an item. Items that waited for it become ready.',
   effect: 'write',
-  input: () =>
-    z.strictObject({ ...itemInput(), result: fields.result, expectedVersion: fields.expectedVersion }),
+  input: () => ({ ...itemInput(), result: fields.result, expectedVersion: fields.expectedVersion }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
-    if (rows.item && isCompletedUnder(rows.item, input.token))
-      return { changes: [], result: viewItem(rows.item, context.now) }
+    if (rows.item && isCompletedUnder(rows.item, input.token)) return reply(viewItem(rows.item, context.now))
     const { item, workflow, late } = heldItem(rows, input, context)
     assertVersion(item, input.expectedVersion)
     return finishItem(
@@ -192,7 +189,7 @@ export const fail = operation({
   name: 'queue.fail',
   summary: 'Report a handled failure. The item is retried while attempts are left.',
   effect: 'write',
-  input: () => z.strictObject(failInput()),
+  input: failInput,
   output: itemView,
   needs: itemNeeds,
   decide: failHeld,
@@ -218,13 +215,13 @@ export const release = operation({
   name: 'queue.release',
   summary: 'Release an item unfinished. False when it was no longer yours.',
   effect: 'write',
-  input: () => z.strictObject({ ...itemInput(), reason: fields.reason }),
+  input: () => ({ ...itemInput(), reason: fields.reason }),
   output: () => z.boolean(),
   needs: itemNeeds,
   decide(rows, input, context) {
     const { workflow } = requireQueue(rows.defined, input.queue)
     // It was removed from under its holder. As with every late release, there is nothing left to give back.
-    if (!rows.item && input.token !== undefined) return { changes: [], result: false }
+    if (!rows.item && input.token !== undefined) return reply(false)
     const item = requireItem(rows.item, input.queue, input.ref)
     if (item.phase !== 'held' || !isHolder(item, { agent: context.agent, token: input.token })) {
       const detail = { act: 'release', state: item.state, currentToken: item.token, holder: item.agent }
@@ -246,6 +243,6 @@ export const release = operation({
     }
     const after = releaseItem(item, workflow, context)
     const detail = input.reason === undefined ? undefined : { reason: input.reason }
-    return { changes: [itemChange(item, after, 'item.released', context, detail)], result: true }
+    return { changes: [change('item', item, after, 'item.released', context, detail)], result: true }
   },
 })

@@ -9,8 +9,7 @@ import type { Workflow } from '../../domain/workflow.ts'
 import { InvalidError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
-import { itemChange } from '../subject.ts'
+import { ask, change, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import { ensureQueue } from './define.ts'
 
 /** Items that one transaction imports. */
@@ -50,14 +49,12 @@ export const itemEntry = lazily(() =>
 export type ItemEntry = z.input<ReturnType<typeof itemEntry>>
 type Entry = OutputOf<typeof itemEntry>
 
-const output = lazily(() =>
-  z.object({
-    imported: z.array(z.string()),
-    known: z.array(z.string()),
-    /** `waitsFor`: ids it waits for that were refused too. The import may be retried without them. */
-    refused: z.array(z.object({ id: z.string(), why: z.string(), waitsFor: z.array(z.string()) })),
-  }),
-)
+const output = view(() => ({
+  imported: z.array(z.string()),
+  known: z.array(z.string()),
+  /** `waitsFor`: ids it waits for that were refused too. The import may be retried without them. */
+  refused: z.array(z.object({ id: z.string(), why: z.string(), waitsFor: z.array(z.string()) })),
+}))
 export type ItemsImported = OutputOf<typeof output>
 
 export const importItems = operation({
@@ -65,19 +62,18 @@ export const importItems = operation({
   summary: 'Import items from another tool. Importing twice is a no-op.',
   effect: 'admin',
   class: 'client',
-  input: () =>
-    z.strictObject({
-      queue: fields.queue,
-      workflow: z.enum(['job', 'merge', 'task']),
-      from: fields.name,
-      entries: z.array(itemEntry()).max(maxImportedItems),
-      dryRun: z.boolean().default(false),
-    }),
+  input: () => ({
+    queue: fields.queue,
+    workflow: z.enum(['job', 'merge', 'task']),
+    from: fields.name,
+    entries: z.array(itemEntry()).max(maxImportedItems),
+    dryRun: z.boolean().default(false),
+  }),
   output,
   needs: ({ queue, entries }) => ({
-    defined: { select: 'queue', name: queue } as const,
-    tokenFloor: { select: 'tokenFloor' } as const,
-    there: { select: 'itemsById', ids: [...new Set(entries.flatMap(mentioned))] } as const,
+    defined: { select: 'queue', name: queue },
+    tokenFloor: { select: 'tokenFloor' },
+    there: { select: 'itemsById', ids: [...new Set(entries.flatMap(mentioned))] },
     ...openNeeds(queue, entries),
   }),
   decide(rows, input, context): Step<ItemsImported> {
@@ -94,10 +90,10 @@ export const importItems = operation({
       const seen = new Set([...imported, ...refused.map((each) => each.id)])
       const known = input.entries.map((entry) => entry.id).filter((each) => !seen.has(each))
       const result = { imported, known, refused }
-      if (input.dryRun || arrived.length === 0) return { changes: [], result }
+      if (input.dryRun || arrived.length === 0) return reply(result)
       const arrivals = arrived.map(({ item, history }) => {
         const detail = { from: input.from, ...(history.length > 0 ? { history } : {}) }
-        return itemChange(null, item, 'item.imported', context, detail)
+        return change('item', null, item, 'item.imported', context, detail)
       })
       return {
         changes: [...changes, ...arrivals],

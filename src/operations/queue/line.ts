@@ -6,7 +6,7 @@ import { processingLockName } from '../../domain/queue.ts'
 import type { Caller } from '../../port/command.ts'
 import type { ItemFilter } from '../../port/item.ts'
 import * as fields from '../fields.ts'
-import { operation } from '../operation.ts'
+import { operation, reply } from '../operation.ts'
 import { itemView, viewItem } from '../view.ts'
 
 /**
@@ -29,6 +29,14 @@ export function lineOf(queue: string, caller: Caller, limit: number) {
   }
 }
 
+/** Counting stops here: it answers "how far back", not "how many exactly". */
+const maxPosition = 100_000
+
+/** How many ready items are before this one. */
+export function lineBefore({ queue, priority, addedAt, id }: Item) {
+  return { select: 'line', queue, priority, addedAt, id, limit: maxPosition } as const
+}
+
 export function firstInLine(
   line: { ready: readonly Item[]; suspects: readonly Item[] },
   limit: number,
@@ -41,12 +49,12 @@ export const peek = operation({
   name: 'queue.peek',
   summary: 'Show the item that would be claimed next.',
   effect: 'read',
-  input: () => z.strictObject({ queue: fields.queue }),
+  input: () => ({ queue: fields.queue }),
   output: () => itemView().nullable(),
   needs: ({ queue }, caller) => lineOf(queue, caller, 1),
   decide(line, _input, { now }) {
     const [next] = firstInLine(line, 1)
-    return { changes: [], result: next ? viewItem(next, now) : null }
+    return reply(next ? viewItem(next, now) : null)
   },
 })
 
@@ -55,11 +63,10 @@ export const look = operation({
   summary: 'Say whether there is anything to claim, and when there may be.',
   effect: 'read',
   class: 'client',
-  input: () =>
-    z.strictObject({
-      queue: fields.queue,
-      lapses: z.boolean().optional().describe('Also report when the next lease there ends.'),
-    }),
+  input: () => ({
+    queue: fields.queue,
+    lapses: z.boolean().optional().describe('Also report when the next lease there ends.'),
+  }),
   output: () =>
     z.object({
       ready: z.boolean(),
@@ -69,23 +76,20 @@ export const look = operation({
     }),
   needs: ({ queue, lapses }, caller) => ({
     ...lineOf(queue, caller, 1),
-    nextDueAt: { select: 'nextDueAt', queue } as const,
-    offers: { select: 'offered', queue, agent: caller.agent, filter: null, limit: 1 } as const,
-    held: lapses ? ({ select: 'heldItems', queue, limit: 1 } as const) : null,
-    locks: lapses ? ({ select: 'lock', name: processingLockName(queue) } as const) : null,
+    nextDueAt: { select: 'nextDueAt', queue },
+    offers: { select: 'offered', queue, agent: caller.agent, filter: null, limit: 1 },
+    held: lapses ? { select: 'heldItems', queue, limit: 1 } : null,
+    locks: lapses ? { select: 'lock', name: processingLockName(queue) } : null,
   }),
   decide({ offers, nextDueAt, held, locks, ...line }, _input, { wall, now, manualGraceMs }) {
     const claimable = [...firstInLine(line, 1), ...offers]
     const leases = [...(held ?? []).map(({ item }) => item), ...(locks ?? [])]
     const ends = leases.map((lease) => lapsesAt(lease, { manualGraceMs }))
-    return {
-      changes: [],
-      result: {
-        // An item that is due becomes ready through the claim that finds it.
-        ready: claimable.length > 0 || (nextDueAt !== null && nextDueAt <= wall),
-        nextDueAt,
-        lapseInMs: ends.length === 0 ? null : Math.min(...ends) - now,
-      },
-    }
+    return reply({
+      // An item that is due becomes ready through the claim that finds it.
+      ready: claimable.length > 0 || (nextDueAt !== null && nextDueAt <= wall),
+      nextDueAt,
+      lapseInMs: ends.length === 0 ? null : Math.min(...ends) - now,
+    })
   },
 })

@@ -10,7 +10,7 @@ import {
 } from '../../domain/merge.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
-import { operation } from '../operation.ts'
+import { operation, reply } from '../operation.ts'
 import { requireItem } from '../subject.ts'
 import { itemView, viewItem } from '../view.ts'
 import { failHeld, failInput, finishItem, heldItem, itemInput, itemNeeds } from './finish.ts'
@@ -22,19 +22,18 @@ export const updateRebaseMetadata = operation({
   name: 'queue.updateRebaseMetadata',
   summary: 'Record a finished rebase (its head and base) and move from rebasing to testing.',
   effect: 'write',
-  input: () =>
-    z.strictObject({
-      ...itemInput(),
-      headSha: sha().describe('The rebased change.'),
-      testedAgainstSha: target(),
-    }),
+  input: () => ({
+    ...itemInput(),
+    headSha: sha().describe('The rebased change.'),
+    testedAgainstSha: target(),
+  }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
     assertHeadSha(input.headSha)
     const { item, workflow, late } = heldItem(rows, input, context)
     const moved = moveItem(item, workflow, 'testing', context)
-    if (moved === null) return { changes: [], result: viewItem(item, context.now) }
+    if (moved === null) return reply(viewItem(item, context.now))
     const after = withRebase(
       moved,
       { headSha: input.headSha, testedAgainstSha: input.testedAgainstSha },
@@ -54,20 +53,17 @@ export const isFresh = operation({
   name: 'queue.isFresh',
   summary: 'Say whether the change was tested against the current target.',
   effect: 'read',
-  input: () => z.strictObject({ queue: fields.queue, ref: fields.ref, mainSha: target() }),
+  input: () => ({ queue: fields.queue, ref: fields.ref, mainSha: target() }),
   output: () => z.boolean(),
-  needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } as const }),
-  decide: ({ item }, input) => ({
-    changes: [],
-    result: isItemFresh(requireItem(item, input.queue, input.ref), input.mainSha),
-  }),
+  needs: (input) => ({ item: { select: 'item', queue: input.queue, ref: input.ref } }),
+  decide: ({ item }, input) => reply(isItemFresh(requireItem(item, input.queue, input.ref), input.mainSha)),
 })
 
 export const returnToRebasing = operation({
   name: 'queue.returnToRebasing',
   summary: 'Return a change to rebasing because the target has moved.',
   effect: 'write',
-  input: () => z.strictObject({ ...itemInput(), mainSha: target() }),
+  input: () => ({ ...itemInput(), mainSha: target() }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -88,14 +84,13 @@ export const beginMerge = operation({
   summary:
     'Move from ready_to_merge to merging; from then on it cannot be cancelled. Give mainSha to merge only what was tested against it.',
   effect: 'write',
-  input: () =>
-    z.strictObject({
-      ...itemInput(),
-      mainSha: target()
-        .optional()
-        .describe('The commit the target is at. Refused unless the change was tested against it.'),
-      journal: fields.data.optional().describe('What the next worker needs to tell whether it landed.'),
-    }),
+  input: () => ({
+    ...itemInput(),
+    mainSha: target()
+      .optional()
+      .describe('The commit the target is at. Refused unless the change was tested against it.'),
+    journal: fields.data.optional().describe('What the next worker needs to tell whether it landed.'),
+  }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
@@ -103,7 +98,7 @@ export const beginMerge = operation({
     const { mainSha } = input
     if (mainSha !== undefined) assertFresh(item, mainSha)
     const moved = moveItem(item, workflow, 'merging', context)
-    if (moved === null) return { changes: [], result: viewItem(item, context.now) }
+    if (moved === null) return reply(viewItem(item, context.now))
     const after = input.journal
       ? { ...moved, data: { ...moved.data, journal: input.journal as never } }
       : moved
@@ -117,12 +112,11 @@ export const completeMerge = operation({
   name: 'queue.completeMerge',
   summary: 'Record that the change has landed as this commit, and free the changes stacked on it.',
   effect: 'write',
-  input: () => z.strictObject({ ...itemInput(), mergedSha: sha().describe('The commit it landed as.') }),
+  input: () => ({ ...itemInput(), mergedSha: sha().describe('The commit it landed as.') }),
   output: itemView,
   needs: itemNeeds,
   decide(rows, input, context) {
-    if (rows.item && isCompletedUnder(rows.item, input.token))
-      return { changes: [], result: viewItem(rows.item, context.now) }
+    if (rows.item && isCompletedUnder(rows.item, input.token)) return reply(viewItem(rows.item, context.now))
     const { item, workflow, late } = heldItem(rows, input, context)
     const completed = completeItem(item, workflow, null, context)
     const after = { ...completed, data: { ...completed.data, mergedSha: input.mergedSha } }
@@ -140,7 +134,7 @@ export const failMerge = operation({
   name: 'queue.failMerge',
   summary: 'Report a failed merge. Terminal unless marked retryable.',
   effect: 'write',
-  input: () => z.strictObject(failInput()),
+  input: failInput,
   output: itemView,
   needs: itemNeeds,
   decide: failHeld,

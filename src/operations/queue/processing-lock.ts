@@ -8,10 +8,10 @@ import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
 import { claimant, holderWith } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
-import { lockRef } from '../lease/lease.ts'
+import { lockGrant, lockRef } from '../lease/lease.ts'
 import { leaseLength } from '../lease/lease-length.ts'
 import { endings, lockChange } from '../lock/lock-change.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { ask, change, type OutputOf, operation, reply, type Step } from '../operation.ts'
 import { type LockView, lockView, viewLock } from '../view.ts'
 import { held, heldAnswer } from './claim-outcome.ts'
 
@@ -32,13 +32,13 @@ export const acquireProcessingLock = operation({
   introduces: 'unbound',
   claims: ({ queue }) => queue,
   grants: 'lock',
-  input: () => z.strictObject({ ...input(), leaseMs: fields.leaseMs, reason: fields.reason }),
+  input: () => ({ ...input(), leaseMs: fields.leaseMs, reason: fields.reason }),
   output: acquireOutcome,
   needs: (of, caller) => ({
     ...lockNeeds(of),
     process: claimant(caller),
-    defined: { select: 'queue', name: of.queue } as const,
-    floor: { select: 'tokenFloor' } as const,
+    defined: { select: 'queue', name: of.queue },
+    floor: { select: 'tokenFloor' },
   }),
   decide({ locks, process, defined, floor }, of, context): Step<AcquireOutcome> {
     const request = {
@@ -51,7 +51,7 @@ export const acquireProcessingLock = operation({
     }
     const { now, wall, isDoubtful, manualGraceMs } = context
     const acquired = acquireLock(request, locks, { now, wall, isDoubtful, manualGraceMs, floor })
-    if (acquired.outcome === 'held') return { changes: [], result: heldAnswer(acquired.by) }
+    if (acquired.outcome === 'held') return reply(heldAnswer(acquired.by))
     const change: Change =
       acquired.outcome === 'renewed'
         ? { table: 'lock', before: acquired.before, after: acquired.after }
@@ -59,7 +59,7 @@ export const acquireProcessingLock = operation({
     return {
       changes: [...endings(acquired, context), change],
       result: { outcome: 'acquired', lock: viewLock(acquired.after, context.now) },
-      granted: [{ kind: 'lock', id: lockRef(acquired.after), token: acquired.after.token }],
+      granted: [lockGrant(acquired.after)],
     }
   },
 })
@@ -69,16 +69,14 @@ export const releaseProcessingLock = operation({
   summary: 'Release the processing lock; its item stays claimed. False when it is not yours.',
   effect: 'write',
   tokenIdentifies: 'grant',
-  input: () => z.strictObject(input()),
+  input,
   output: () => z.boolean(),
   needs: lockNeeds,
   decide({ locks }, of, context) {
     const own = findOwn(locks, { ...context, token: of.token })
     if (own) {
       return {
-        changes: [
-          { table: 'lock', before: own, after: null, event: { kind: 'lock.released', agent: context.agent } },
-        ],
+        changes: [change('lock', own, null, 'lock.released', context)],
         result: true,
       }
     }
@@ -106,20 +104,20 @@ export const getProcessingLock = operation({
   name: 'queue.getProcessingLock',
   summary: 'Get the processing lock, lapsed or not; null when it is free.',
   effect: 'read',
-  input: () => z.strictObject({ queue: fields.queue }),
+  input: () => ({ queue: fields.queue }),
   output: () => lockView().nullable(),
   needs: lockNeeds,
-  decide: ({ locks }, _of, { now }) => ({ changes: [], result: locks[0] ? viewLock(locks[0], now) : null }),
+  decide: ({ locks }, _of, { now }) => reply(locks[0] ? viewLock(locks[0], now) : null),
 })
 
 export const isLockStale = operation({
   name: 'queue.isLockStale',
   summary: 'Say whether the processing lock exists and has lapsed.',
   effect: 'read',
-  input: () => z.strictObject({ queue: fields.queue }),
+  input: () => ({ queue: fields.queue }),
   output: () => z.boolean(),
   needs: lockNeeds,
-  decide: ({ locks }, _of, { now }) => ({ changes: [], result: locks.some((lock) => isExpired(lock, now)) }),
+  decide: ({ locks }, _of, { now }) => reply(locks.some((lock) => isExpired(lock, now))),
 })
 
 const itemOf = (lock: Lock) => ({
@@ -138,7 +136,7 @@ export const renewLock = operation({
   summary: 'Renew the processing lock and the item claimed with it, both for their full length.',
   effect: 'write',
   tokenIdentifies: 'grant',
-  input: () => z.strictObject({ ...input(), leaseMs: fields.leaseMs }),
+  input: () => ({ ...input(), leaseMs: fields.leaseMs }),
   output: lockView,
   needs: lockNeeds,
   decide({ locks }, of, context) {
@@ -159,8 +157,7 @@ export const extendLock = operation({
   summary: 'Extend the processing lock and the item claimed with it. Refused once the lock has lapsed.',
   effect: 'write',
   tokenIdentifies: 'grant',
-  input: () =>
-    z.strictObject({ ...input(), extraMs: fields.leaseMs.unwrap().describe('How much longer, ms.') }),
+  input: () => ({ ...input(), extraMs: fields.leaseMs.unwrap().describe('How much longer, ms.') }),
   output: () => lockView().extend({ capped: z.boolean() }),
   needs: lockNeeds,
   decide({ locks }, of, context) {
@@ -169,21 +166,18 @@ export const extendLock = operation({
       const { lock, capped } = extendOwn(own, of.extraMs, context.now)
       const item = companion(own, items)
       const changes: Change[] = [
-        {
-          table: 'lock',
-          before: own,
-          after: { ...lock, version: own.version + 1 },
-          event: { kind: 'lock.extended', agent: context.agent, detail: { extraMs: of.extraMs, capped } },
-        },
+        change('lock', own, { ...lock, version: own.version + 1 }, 'lock.extended', context, {
+          extraMs: of.extraMs,
+          capped,
+        }),
       ]
       if (item) {
         const { capped: _capped, ...after } = extend(item, context.now, of.extraMs)
-        changes.push({
-          table: 'item',
-          before: item,
-          after: { ...after, version: item.version + 1 },
-          event: { kind: 'item.extended', agent: context.agent, detail: { extraMs: of.extraMs } },
-        })
+        changes.push(
+          change('item', item, { ...after, version: item.version + 1 }, 'item.extended', context, {
+            extraMs: of.extraMs,
+          }),
+        )
       }
       return { changes, result: { ...viewLock(lock, context.now), capped } }
     })

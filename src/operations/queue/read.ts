@@ -5,23 +5,21 @@ import { decideLines, type ItemLines } from '../../domain/item-lines.ts'
 import { countQueue } from '../../domain/queue-counts.ts'
 import type { Workflow } from '../../domain/workflow.ts'
 import * as fields from '../fields.ts'
-import { ask, operation } from '../operation.ts'
+import { ask, need, operation, reply } from '../operation.ts'
 import { asFreed, closedBlockers, knownWorkflow, requireItem, workflowOf } from '../subject.ts'
 import { itemView, viewItem } from '../view.ts'
 import { itemNeeds } from './finish.ts'
-
-/** Counting stops here: it answers "how far back", not "how many exactly". */
-const maxPosition = 100_000
+import { lineBefore } from './line.ts'
 
 export const get = operation({
   name: 'queue.get',
   summary: 'Get an item by id or key; null when there is none.',
   effect: 'read',
-  input: () => z.strictObject({ queue: fields.queue, ref: fields.ref }),
+  input: () => ({ queue: fields.queue, ref: fields.ref }),
   output: () => itemView().nullable(),
   needs: (input) => ({ ...itemNeeds(input), closed: closedBlockers }),
   decide({ item, defined, closed }, _input, { now }) {
-    return { changes: [], result: item ? viewItem(asFreed(item, defined, closed), now) : null }
+    return reply(item ? viewItem(asFreed(item, defined, closed), now) : null)
   },
 })
 
@@ -29,44 +27,35 @@ export const list = operation({
   name: 'queue.list',
   summary: 'List the items of a queue in claim order.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      queue: fields.queue,
-      states: z.array(fields.text(100)).max(50).optional().describe('Only these states.'),
-      phase: z
-        .enum(['ready', 'suspect', 'waiting', 'held', 'closed'])
-        .optional()
-        .describe('Only those in this phase.'),
-      quarantined: z.boolean().optional().describe('Only quarantined items.'),
-      limit: fields.limit,
-      after: fields.after,
-    }),
+  input: () => ({
+    queue: fields.queue,
+    states: z.array(fields.text(100)).max(50).optional().describe('Only these states.'),
+    phase: z
+      .enum(['ready', 'suspect', 'waiting', 'held', 'closed'])
+      .optional()
+      .describe('Only those in this phase.'),
+    quarantined: z.boolean().optional().describe('Only quarantined items.'),
+    limit: fields.limit,
+    after: fields.after,
+  }),
   output: () => z.object({ items: z.array(itemView()), next: z.string().nullable() }),
-  needs: ({ queue }) => ({ defined: { select: 'queue', name: queue } as const, closed: closedBlockers }),
+  needs: ({ queue }) => ({ defined: { select: 'queue', name: queue }, closed: closedBlockers }),
   decide(
     { defined, closed },
     { queue, states = null, phase = null, quarantined = null, limit, after },
     { now },
   ) {
     const wanted = { states, phase, quarantined }
-    const page = {
-      select: 'items',
-      queue,
-      ...withFreed(decideLines(wanted, defined && knownWorkflow(defined)), closed),
-      states,
-      quarantined,
-      filter: null,
-      limit: limit ?? 100,
-      after: after ?? null,
-    } as const
-    return ask({ page }, (more) => {
-      const items = more.page.rows
+    const lines = withFreed(decideLines(wanted, defined && knownWorkflow(defined)), closed)
+    const asked = { queue, ...lines, states, quarantined, filter: null }
+    const needs = need({
+      page: { select: 'items', ...asked, limit: limit ?? 100, after: after ?? null },
+    })
+    return ask(needs, ({ page }) => {
+      const items = page.rows
         .map((item) => asFreed(item, defined, closed))
         .filter((item) => phase === null || item.phase === phase)
-      return {
-        changes: [],
-        result: { items: items.map((item) => viewItem(item, now)), next: more.page.next },
-      }
+      return reply({ items: items.map((item) => viewItem(item, now)), next: page.next })
     })
   },
 })
@@ -82,21 +71,13 @@ export const position = operation({
   name: 'queue.position',
   summary: '1-based position of an item among those that can be claimed; null when it cannot be.',
   effect: 'read',
-  input: () => z.strictObject({ queue: fields.queue, ref: fields.ref }),
+  input: () => ({ queue: fields.queue, ref: fields.ref }),
   output: () => z.number().nullable(),
   needs: (input) => ({ ...itemNeeds(input), closed: closedBlockers }),
   decide({ item: found, defined, closed }, input) {
     const item = asFreed(requireItem(found, input.queue, input.ref), defined, closed)
-    if (item.phase !== 'ready') return { changes: [], result: null }
-    const line = {
-      select: 'line',
-      queue: item.queue,
-      priority: item.priority,
-      addedAt: item.addedAt,
-      id: item.id,
-      limit: maxPosition,
-    } as const
-    return ask({ line: line }, ({ line }) => ({ changes: [], result: line.ahead + 1 }))
+    if (item.phase !== 'ready') return reply(null)
+    return ask({ line: lineBefore(item) }, ({ line }) => reply(line.ahead + 1))
   },
 })
 
@@ -104,7 +85,7 @@ export const stats = operation({
   name: 'queue.stats',
   summary: 'Count items per state, and say how long the oldest has waited.',
   effect: 'read',
-  input: () => z.strictObject({ queue: fields.queue }),
+  input: () => ({ queue: fields.queue }),
   output: () =>
     z.object({
       total: z.number().describe('Every item, once; the next seven add up to it.'),
@@ -121,22 +102,18 @@ export const stats = operation({
       exists: z.boolean().describe('False: nobody has defined it or added anything to it yet.'),
     }),
   needs: ({ queue }) => ({
-    defined: { select: 'queue', name: queue } as const,
-    counts: { select: 'counts', queue } as const,
+    defined: { select: 'queue', name: queue },
+    counts: { select: 'counts', queue },
   }),
   decide({ defined, counts }, _input, context) {
     // Before the first item is added, readers see an empty queue, just as claims do.
     const workflow = defined ? workflowOf(defined) : (builtInWorkflow('job') as Workflow)
-    return {
-      changes: [],
-      result: {
-        ...countQueue(counts, workflow),
-        byState: counts.byState,
-        oldestReadyMs:
-          counts.oldestReadyAt === null ? null : Math.max(0, context.wall - counts.oldestReadyAt),
-        paused: defined !== null && defined.queue.pausedAt !== null,
-        exists: defined !== null,
-      },
-    }
+    return reply({
+      ...countQueue(counts, workflow),
+      byState: counts.byState,
+      oldestReadyMs: counts.oldestReadyAt === null ? null : Math.max(0, context.wall - counts.oldestReadyAt),
+      paused: defined !== null && defined.queue.pausedAt !== null,
+      exists: defined !== null,
+    })
   },
 })

@@ -15,11 +15,10 @@ import { assertHeadSha } from '../../domain/merge.ts'
 import { positionOf } from '../../domain/queue-position.ts'
 import { isStackedAnew, submitAgain } from '../../domain/submission.ts'
 import { DuplicateError, InvalidError } from '../../errors.ts'
-import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
-import { itemChange, noSurroundings, surroundingsOf } from '../subject.ts'
+import { ask, change, need, type OutputOf, operation, type Step, view } from '../operation.ts'
+import { noSurroundings, surroundingsOf } from '../subject.ts'
 import { itemView, viewItem } from '../view.ts'
 import {
   assertFree,
@@ -33,9 +32,11 @@ import {
 } from './add.ts'
 import { ensureQueue } from './define.ts'
 
-const submitted = lazily(() =>
-  z.object({ outcome: z.enum(['new', 'updated', 'resubmitted']), item: itemView(), ...position() }),
-)
+const submitted = view(() => ({
+  outcome: z.enum(['new', 'updated', 'resubmitted']),
+  item: itemView(),
+  ...position(),
+}))
 type Submitted = OutputOf<typeof submitted>
 
 /**
@@ -48,29 +49,26 @@ export const submit = operation({
   effect: 'write',
   freshIds: () => 1,
   addsWork: true,
-  input: () =>
-    z.strictObject({
-      queue: fields.queue,
-      ...newItem(),
-      key: fields.name.describe('The workspace or branch.'),
-      dedupeKey: fields.name
-        .optional()
-        .describe('Default: "workspace:<key>", one open change per workspace.'),
-      headSha: fields.text(128).describe('Commit or change to be merged.'),
-      bead: fields.name.nullable().optional().describe('Issue it belongs to.'),
-    }),
+  input: () => ({
+    queue: fields.queue,
+    ...newItem(),
+    key: fields.name.describe('The workspace or branch.'),
+    dedupeKey: fields.name.optional().describe('Default: "workspace:<key>", one open change per workspace.'),
+    headSha: fields.text(128).describe('Commit or change to be merged.'),
+    bead: fields.name.nullable().optional().describe('Issue it belongs to.'),
+  }),
   output: submitted,
   needs: (input) => ({
     ...dependencyNeeds(input.queue, input),
-    defined: { select: 'queue', name: input.queue } as const,
-    sameKey: { select: 'openItemByKey', queue: input.queue, key: input.key } as const,
+    defined: { select: 'queue', name: input.queue },
+    sameKey: { select: 'openItemByKey', queue: input.queue, key: input.key },
     sameDedupeKey: {
       select: 'lastItemByDedupeKey',
       queue: input.queue,
       dedupeKey: dedupeKeyOf(input),
-    } as const,
+    },
     line: lastPosition(input.queue, input.priority),
-    tokenFloor: { select: 'tokenFloor' } as const,
+    tokenFloor: { select: 'tokenFloor' },
   }),
   decide(rows, input, context): Step<Submitted> {
     const { queue: name, headSha, bead, delayMs, ...declared } = input
@@ -100,12 +98,12 @@ export const submit = operation({
         throw new DuplicateError({ field: 'dedupeKey', value: dedupeKey, existing: open.id })
       const given = { ...rest, headSha, bead, data: input.data as Item['data'] | undefined, ...dependencies }
       const { id, addedAt, waitingFor } = open
-      const more = {
+      const more = need({
         line: { ...lastPosition(name, input.priority ?? open.priority), addedAt, id },
         ...(isStackedAnew(open, given) ? surroundingsOf(id, awaitedFirst(given, open)) : noSurroundings),
         stacked: isOtherParent(open, given.parent) ? stackedOn(id) : null,
-        waitedFor: waitingFor.length === 0 ? null : ({ select: 'itemsById', ids: waitingFor } as const),
-      }
+        waitedFor: waitingFor.length === 0 ? null : { select: 'itemsById', ids: waitingFor },
+      })
       return ask(more, ({ line, dependents, awaited, stacked, waitedFor }) => {
         const around = { dependents: dependents ?? [], awaited: awaited ?? [] }
         const after = submitAgain(open, workflow, given, { around, wall: context.wall })
@@ -115,7 +113,11 @@ export const submit = operation({
           changes:
             after === open
               ? changes
-              : [...changes, itemChange(open, after, 'item.updated', context), ...followed(after, stacked)],
+              : [
+                  ...changes,
+                  change('item', open, after, 'item.updated', context),
+                  ...followed(after, stacked),
+                ],
           result: {
             outcome: 'updated',
             item: viewItem(after, context.now),
@@ -126,7 +128,7 @@ export const submit = operation({
     }
     function start() {
       const item = createItem({ ...draft, tokenFloor: rows.tokenFloor }, workflow, context.wall)
-      return answer('new', item, [itemChange(null, item, 'item.created', context)])
+      return answer('new', item, [change('item', null, item, 'item.created', context)])
     }
     function startOver(closed: Item): Step<Submitted> {
       // Only an item that existed before can have others waiting for it.
@@ -147,13 +149,13 @@ export const submit = operation({
         version: closed.version + 1,
         previousState: closed.state,
       }
-      const change = itemChange(closed, after, 'item.resubmitted', context)
-      return answer('resubmitted', after, [change, ...followed(after, stacked)])
+      const resubmitted = change('item', closed, after, 'item.resubmitted', context)
+      return answer('resubmitted', after, [resubmitted, ...followed(after, stacked)])
     }
     /** Items stacked on it record their depth and root in their own rows, so those change too. */
     function followed(moved: Item, stacked: readonly Item[] | null): Change[] {
       return restacked(moved, stacked ?? []).map(({ before, after }) =>
-        itemChange(before, after, 'item.updated', context, { stackedAnew: moved.id }),
+        change('item', before, after, 'item.updated', context, { stackedAnew: moved.id }),
       )
     }
     function answer(outcome: 'new' | 'resubmitted', item: Item, made: readonly Change[]) {

@@ -11,7 +11,7 @@ import {
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
-import { type OutputOf, operation } from '../operation.ts'
+import { type OutputOf, operation, reply } from '../operation.ts'
 
 /** Everything that ended at least `ageMs` before `from`, a trusted wall time. */
 export const past = lazily(() => z.strictObject({ from: z.int().min(0), ageMs: z.int().min(0) }))
@@ -34,11 +34,11 @@ export const settle = operation({
     'For each age, the date it is counted back from; null while no date can be trusted, and for 0, which means for ever.',
   effect: 'admin',
   class: 'internal',
-  input: () => z.strictObject({ agesMs: z.array(z.int().min(0)).max(maxAges) }),
+  input: () => ({ agesMs: z.array(z.int().min(0)).max(maxAges) }),
   output: () => z.array(past().nullable()),
-  needs: () => ({ kept: { select: 'horizons' } as const }),
+  needs: () => ({ kept: { select: 'horizons' } }),
   decide({ kept }, { agesMs }, context) {
-    if (context.isDoubtful) return { changes: [], result: agesMs.map(() => null) }
+    if (context.isDoubtful) return reply(agesMs.map(() => null))
     const waits = new Set(agesMs.filter((ageMs) => ageMs > 0).map(waitFor))
     const settled = [...waits].map((waitMs) => settledFor(waitMs, kept, context))
     const fromFor = (ageMs: number) =>

@@ -12,22 +12,21 @@ export const reclaimStale = operation({
     'For operators: reclaim held items that have shown no sign of life for a while, and lapsed locks. Up to 1,000 per call.',
   effect: 'admin',
   freshIds: () => 1,
-  input: () =>
-    z.strictObject({
-      queue: fields.queue,
-      thresholdMs: z
-        .int()
-        .min(0)
-        .max(1_000_000_000_000)
-        .default(300_000)
-        .describe('Only what has been silent for this long, ms; 0 = everything held. Default 300 s.'),
-      force: z
-        .boolean()
-        .optional()
-        .describe('Also take it from processes that are alive and renewing; needs a reason.'),
-      reason: fields.reason,
-      dryRun: fields.dryRun,
-    }),
+  input: () => ({
+    queue: fields.queue,
+    thresholdMs: z
+      .int()
+      .min(0)
+      .max(1_000_000_000_000)
+      .default(300_000)
+      .describe('Only what has been silent for this long, ms; 0 = everything held. Default 300 s.'),
+    force: z
+      .boolean()
+      .optional()
+      .describe('Also take it from processes that are alive and renewing; needs a reason.'),
+    reason: fields.reason,
+    dryRun: fields.dryRun,
+  }),
   output: () =>
     report().pick({
       entriesReclaimed: true,

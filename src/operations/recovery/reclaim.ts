@@ -10,6 +10,7 @@ import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import { delayedLock } from '../lock/lock.ts'
+import { change } from '../operation.ts'
 import type { Taken } from './report.ts'
 
 /** Rows needed to decide who is to blame for the loss of these items: the processes that held them. */
@@ -62,12 +63,7 @@ export function lossRecords(
       .filter(({ endedAt }) => endedAt === null)
       .map((before): Change => {
         const after = recordLoss(before, process, context.now)
-        return {
-          table: 'instance',
-          before,
-          after,
-          event: { kind: 'instance.lost', agent: context.agent, detail },
-        }
+        return change('instance', before, after, 'instance.lost', context, detail)
       })
   })
 }
@@ -87,7 +83,7 @@ export function itemReclaim(
     blame,
     trigger,
   }
-  return { table: 'item', before, after, event: { kind, agent: context.agent, detail } }
+  return change('item', before, after, kind, context, detail)
 }
 
 export function lockReclaim(
@@ -97,7 +93,7 @@ export function lockReclaim(
 ): Change {
   if (after) return delayedLock(before, after, evidence, context, { expiredForMs, trigger })
   const detail = { holder: holderOf(before), token: before.token, evidence, expiredForMs, trigger }
-  return { table: 'lock', before, after: null, event: { kind: 'lock.expired', agent: context.agent, detail } }
+  return change('lock', before, null, 'lock.expired', context, detail)
 }
 
 /** What a recovery run did: one row for each queue it took something from, and one for what belongs to no queue. */

@@ -24,7 +24,7 @@ import * as fields from '../fields.ts'
 import { lockRef } from '../lease/lease.ts'
 import { runNeeds } from '../lock/run.ts'
 import { deliveryReclaim, lostDeliveries, takeDeliveries } from '../message/recovery.ts'
-import { ask, operation, type Step } from '../operation.ts'
+import { ask, change, operation, reply, type Step } from '../operation.ts'
 import { endedCascade, firstOfEach, unblocked } from '../queue/dependents.ts'
 import { healLines, lineNeeds } from './lines.ts'
 import {
@@ -83,24 +83,21 @@ export const run = operation({
   freshIds: () => 1,
   class: 'client',
   facts: ['trigger', 'deaths', 'healer'],
-  input: () =>
-    z.strictObject({
-      trigger: z.enum(recoveryTriggers).default('manual'),
-      queue: fields.queue.optional(),
-      first: z.array(fields.queue).max(maxReclaimed).optional(),
-      deaths: z.array(death()).max(maxDeaths).optional(),
-      dryRun: fields.dryRun,
-      maxAgeMs: z
-        .int()
-        .min(0)
-        .optional()
-        .describe('Only what lapsed longer ago than this; dead holders are reclaimed at once.'),
-      pauseReason: fields.reason.describe(
-        'Reason given to runs that are paused because they lost their lock.',
-      ),
-      only: z.enum(['due', 'locks', 'items']).optional(),
-      healer: healer().optional(),
-    }),
+  input: () => ({
+    trigger: z.enum(recoveryTriggers).default('manual'),
+    queue: fields.queue.optional(),
+    first: z.array(fields.queue).max(maxReclaimed).optional(),
+    deaths: z.array(death()).max(maxDeaths).optional(),
+    dryRun: fields.dryRun,
+    maxAgeMs: z
+      .int()
+      .min(0)
+      .optional()
+      .describe('Only what lapsed longer ago than this; dead holders are reclaimed at once.'),
+    pauseReason: fields.reason.describe('Reason given to runs that are paused because they lost their lock.'),
+    only: z.enum(['due', 'locks', 'items']).optional(),
+    healer: healer().optional(),
+  }),
   output: report,
   needs: recoveryNeeds,
   decide: decideRecovery,
@@ -172,7 +169,7 @@ export function decideRecovery(
   const dead = (rows.dead ?? []).filter((instance) => instance.endedAt === null)
   const found = [items, locks, waiters, orphans, deliveries, due, dead, dependents, finished]
   if (found.every((each) => each.length === 0))
-    return { changes: [], result: summaryOf({ ...nothingTaken, more: false }, context) }
+    return reply(summaryOf({ ...nothingTaken, more: false }, context))
 
   const names = [...new Set([...items, ...due].map((item) => item.queue))]
   const needs = {
@@ -218,21 +215,14 @@ export function decideRecovery(
       { ...took, lines, promoted: promoted.length, ended: ended.length, more },
       context,
     )
-    if (dryRun) return { changes: [], result }
+    if (dryRun) return reply(result)
     const changes: Change[] = [
       ...takenItems.map((each) => withReason(itemReclaim(each, context, trigger), request.reason)),
       ...lossRecords(takenItems, processes, context).filter(({ before }) => !isEnded(before)),
       ...takenLocks.map((each) => lockReclaim(each, context, trigger)),
       ...lines.changes,
       ...takenDeliveries.map((each) => deliveryReclaim(each, context, trigger)),
-      ...promoted.map(
-        ({ before, after }): Change => ({
-          table: 'item',
-          before,
-          after,
-          event: { kind: 'item.promoted', agent: context.agent },
-        }),
-      ),
+      ...promoted.map(({ before, after }): Change => change('item', before, after, 'item.promoted', context)),
       ...freed.flatMap(({ blocker, ...dependent }) => unblocked(dependent, blocker, context)),
       ...finished.map(endedCascade),
       ...ended.map((instance) => diedOf(instance, deaths, context)),
@@ -269,12 +259,14 @@ const noCascades = { dependents: [], finished: [], more: false } as const
 
 function diedOf(before: Instance, deaths: Deaths, { agent, wall }: Context): Change {
   const evidence = deaths.get(before.id)?.evidence
-  return {
-    table: 'instance',
+  return change(
+    'instance',
     before,
-    after: endInstance(before, evidence ?? 'dead', wall),
-    event: { kind: 'instance.died', agent, detail: { evidence } },
-  }
+    endInstance(before, evidence ?? 'dead', wall),
+    'instance.died',
+    { agent },
+    { evidence },
+  )
 }
 
 function withReason(change: Change, reason: string | undefined): Change {

@@ -9,7 +9,7 @@ import { countRecovered, type Death, type Deaths, type Reclaimed } from '../../d
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import * as fields from '../fields.ts'
-import type { OutputOf } from '../operation.ts'
+import { type OutputOf, view } from '../operation.ts'
 import type { HealedLines } from './lines.ts'
 
 /** Rows that one transaction takes: keeps it under 20 ms. */
@@ -22,34 +22,32 @@ export const recoveryTriggers = ['claim', 'completion', 'open', 'timer', 'waiter
 
 export type RecoveryTrigger = (typeof recoveryTriggers)[number]
 
-export const report = lazily(() =>
-  z.object({
-    locksCleaned: z.number(),
-    entriesReclaimed: z.number(),
-    quarantined: z.number(),
-    messagesReclaimed: z.number(),
-    promoted: z.number(),
-    instancesEnded: z.number(),
-    waitersRemoved: z.number(),
-    progressPaused: z.number(),
-    recoveryTimestamp: z.number(),
-    ids: z.array(z.string()),
-    byState: z.record(z.string(), z.number()),
-    /** What was taken, from whom and why, for the log. */
-    reclaimed: z.array(
-      z.object({
-        kind: z.enum(['item', 'lock', 'delivery']),
-        id: z.string(),
-        holder: z.string().nullable(),
-        expiresAt: z.number().nullable(),
-        expiredForMs: z.number(),
-        evidence: z.string(),
-      }),
-    ),
-    /** True if there may be more than one transaction takes. */
-    more: z.boolean(),
-  }),
-)
+export const report = view(() => ({
+  locksCleaned: z.number(),
+  entriesReclaimed: z.number(),
+  quarantined: z.number(),
+  messagesReclaimed: z.number(),
+  promoted: z.number(),
+  instancesEnded: z.number(),
+  waitersRemoved: z.number(),
+  progressPaused: z.number(),
+  recoveryTimestamp: z.number(),
+  ids: z.array(z.string()),
+  byState: z.record(z.string(), z.number()),
+  /** What was taken, from whom and why, for the log. */
+  reclaimed: z.array(
+    z.object({
+      kind: z.enum(['item', 'lock', 'delivery']),
+      id: z.string(),
+      holder: z.string().nullable(),
+      expiresAt: z.number().nullable(),
+      expiredForMs: z.number(),
+      evidence: z.string(),
+    }),
+  ),
+  /** True if there may be more than one transaction takes. */
+  more: z.boolean(),
+}))
 
 /** What recovery gave back. */
 export type RecoveryReport = OutputOf<typeof report>

@@ -4,8 +4,8 @@ import { endableInstances, type Instance } from '../../domain/instance.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import type { RecoveryRun, RecoveryTotal } from '../../port/recovery.ts'
-import { ask, operation } from '../operation.ts'
-import { progressChange, trimmedRun } from '../run/control.ts'
+import { ask, change, need, operation } from '../operation.ts'
+import { trimmedRun } from '../run/control.ts'
 import { beforeOf, isPast, type Past, past } from './horizon.ts'
 
 const maxPerPiece = 200
@@ -20,15 +20,14 @@ export const run = operation({
     'Remove finished items and runs, old answers to idempotent requests, ended instances and old recoveries.',
   effect: 'admin',
   class: 'internal',
-  input: () =>
-    z.strictObject({
-      items: past()
-        .nullable()
-        .describe('Remove items, and items of completed runs, that ended before this; null: none.'),
-      runs: past().nullable().describe('Remove completed runs that ended before this; null: none.'),
-      answers: past().nullable().describe('The same for answers.'),
-      instances: past().nullable().describe('The same for instances.'),
-    }),
+  input: () => ({
+    items: past()
+      .nullable()
+      .describe('Remove items, and items of completed runs, that ended before this; null: none.'),
+    runs: past().nullable().describe('Remove completed runs that ended before this; null: none.'),
+    answers: past().nullable().describe('The same for answers.'),
+    instances: past().nullable().describe('The same for instances.'),
+  }),
   output: () =>
     z.object({
       items: z.number(),
@@ -39,26 +38,23 @@ export const run = operation({
       more: z.boolean(),
     }),
   needs: ({ items, runs, answers, instances }) => ({
-    items:
-      items &&
-      ({ select: 'closedBefore', queue: null, before: beforeOf(items), limit: maxPerPiece } as const),
+    items: items && { select: 'closedBefore', queue: null, before: beforeOf(items), limit: maxPerPiece },
     // One run per batch, because its items go with it.
-    whole:
-      items && ({ select: 'runsEndedBefore', before: beforeOf(items), isTrimmed: false, limit: 1 } as const),
-    halfTrimmed: items && ({ select: 'runsHalfTrimmed', newest: trimmedLast } as const),
-    trimmed:
-      runs &&
-      ({
-        select: 'runsEndedBefore',
-        before: beforeOf(runs),
-        isTrimmed: true,
-        limit: maxPerPiece,
-      } as const),
-    answers: answers && ({ select: 'answersBefore', before: beforeOf(answers), limit: maxPerPiece } as const),
-    instances:
-      instances &&
-      ({ select: 'instancesEndedBefore', before: beforeOf(instances), limit: maxPerPiece } as const),
-    recoveries: { select: 'oldRecoveryRuns', keep: recoveriesKept, limit: maxPerPiece } as const,
+    whole: items && { select: 'runsEndedBefore', before: beforeOf(items), isTrimmed: false, limit: 1 },
+    halfTrimmed: items && { select: 'runsHalfTrimmed', newest: trimmedLast },
+    trimmed: runs && {
+      select: 'runsEndedBefore',
+      before: beforeOf(runs),
+      isTrimmed: true,
+      limit: maxPerPiece,
+    },
+    answers: answers && { select: 'answersBefore', before: beforeOf(answers), limit: maxPerPiece },
+    instances: instances && {
+      select: 'instancesEndedBefore',
+      before: beforeOf(instances),
+      limit: maxPerPiece,
+    },
+    recoveries: { select: 'oldRecoveryRuns', keep: recoveriesKept, limit: maxPerPiece },
   }),
   decide({ recoveries, ...ended }, input, context) {
     const { agent } = context
@@ -68,15 +64,18 @@ export const run = operation({
     const runs = pastOf(ended.trimmed, input.runs, context)
     const changes: Change[] = [
       ...items.map(
-        (before): Change => ({
-          table: 'item',
-          before,
-          after: null,
-          event: { kind: 'item.removed', agent, detail: { reason: 'retention', state: before.state } },
-        }),
+        (before): Change =>
+          change(
+            'item',
+            before,
+            null,
+            'item.removed',
+            { agent },
+            { reason: 'retention', state: before.state },
+          ),
       ),
       ...answers.map((before): Change => ({ table: 'answer', before, after: null })),
-      ...runs.map((run) => progressChange(run, null, 'run.removed', context)),
+      ...runs.map((run) => change('run', run, null, 'run.removed', context)),
     ]
     const more = [items, answers, runs, recoveries].some(({ length }) => length === maxPerPiece)
     const counts = {
@@ -91,16 +90,14 @@ export const run = operation({
     const run = halfTrimmed ?? whole
     if (!run && recoveries.length === 0 && instances.length === 0)
       return { changes, result: { ...counts, more } }
-    const needs = {
-      held: { select: 'heldByInstances', instances: instances.map(({ id }) => id) } as const,
-      totals: {
-        select: 'recoveryTotals',
-        queues: [...new Set(recoveries.map(({ queue }) => queue))],
-      } as const,
+    const queues = new Set(recoveries.map(({ queue }) => queue))
+    const needs = need({
+      held: { select: 'heldByInstances', instances: instances.map(({ id }) => id) },
+      totals: { select: 'recoveryTotals', queues: [...queues] },
       page: run
-        ? ({ select: 'outcomesOf', run: run.run, outcome: null, after: null, limit: maxPerPiece } as const)
+        ? { select: 'outcomesOf', run: run.run, outcome: null, after: null, limit: maxPerPiece }
         : null,
-    }
+    })
     return ask(needs, ({ held, totals, page }) => {
       // Keep an instance that still holds something: only its row says that this was lost without a crash.
       const removed = endableInstances(instances, held, [])
@@ -127,7 +124,7 @@ function pastOf<Row>(rows: readonly Row[] | null, past: Past | null, context: Co
 }
 
 function removedInstance(before: Instance, agent: string): Change {
-  return { table: 'instance', before, after: null, event: { kind: 'instance.removed', agent } }
+  return change('instance', before, null, 'instance.removed', { agent })
 }
 
 /** Removes the runs one by one and keeps a total per queue. */

@@ -4,7 +4,7 @@ import { processingLockName } from '../../domain/queue.ts'
 import { lazily } from '../../lazily.ts'
 import type { RecoveryFailure } from '../../port/recovery.ts'
 import * as fields from '../fields.ts'
-import { type OutputOf, operation } from '../operation.ts'
+import { type OutputOf, operation, reply, view } from '../operation.ts'
 import { maxDeaths, recoveryTriggers } from './report.ts'
 
 const counts = lazily(() => ({
@@ -13,27 +13,23 @@ const counts = lazily(() => ({
   messagesReclaimed: z.number(),
 }))
 
-const statsView = lazily(() =>
-  z.object({
-    ...counts(),
-    recoveryTimestamp: z.number(),
-    lastRun: z
-      .object({
-        at: z.number(),
-        trigger: z.string(),
-        by: z.string(),
-        ...counts(),
-        quarantined: z.number(),
-      })
-      .nullable(),
-    totals: z.object({ ...counts(), failures: z.number() }),
-    lastSweptAt: z.number().nullable(),
-    /** The last recovery failure that anybody recorded. */
-    lastError: z
-      .object({ at: z.number(), trigger: z.string(), by: z.string(), error: z.string() })
-      .nullable(),
-  }),
-)
+const statsView = view(() => ({
+  ...counts(),
+  recoveryTimestamp: z.number(),
+  lastRun: z
+    .object({
+      at: z.number(),
+      trigger: z.string(),
+      by: z.string(),
+      ...counts(),
+      quarantined: z.number(),
+    })
+    .nullable(),
+  totals: z.object({ ...counts(), failures: z.number() }),
+  lastSweptAt: z.number().nullable(),
+  /** The last recovery failure that anybody recorded. */
+  lastError: z.object({ at: z.number(), trigger: z.string(), by: z.string(), error: z.string() }).nullable(),
+}))
 /** How often recovery ran, and what it found. */
 export type RecoveryStats = OutputOf<typeof statsView>
 
@@ -42,15 +38,14 @@ export const stats = operation({
   summary: 'Report what a recovery would do now, what past ones did, and failures. Changes nothing.',
   effect: 'read',
   facts: ['dead'],
-  input: () =>
-    z.strictObject({
-      queue: fields.queue.optional(),
-      dead: z
-        .array(fields.text(100))
-        .max(maxDeaths)
-        .default([])
-        .describe('Instances that the caller has found dead.'),
-    }),
+  input: () => ({
+    queue: fields.queue.optional(),
+    dead: z
+      .array(fields.text(100))
+      .max(maxDeaths)
+      .default([])
+      .describe('Instances that the caller has found dead.'),
+  }),
   output: statsView,
   needs: ({ queue, dead }) => ({
     lapsed: {
@@ -58,32 +53,29 @@ export const stats = operation({
       queue: queue ?? null,
       name: queue === undefined ? null : processingLockName(queue),
       instances: dead,
-    } as const,
-    history: { select: 'recoveryHistory', queue: queue ?? null } as const,
-    failures: { select: 'recoveryFailures', queue: queue ?? null } as const,
-    running: { select: 'runningInstances', limit: 1000 } as const,
+    },
+    history: { select: 'recoveryHistory', queue: queue ?? null },
+    failures: { select: 'recoveryFailures', queue: queue ?? null },
+    running: { select: 'runningInstances', limit: 1000 },
   }),
   decide({ lapsed, history, failures, running }, _input, context) {
     const swept = running.flatMap((instance) => instance.sweptAt ?? [])
     const { locksCleaned, entriesReclaimed, messagesReclaimed } = history
-    return {
-      changes: [],
-      result: {
-        locksCleaned: lapsed.locks,
-        entriesReclaimed: lapsed.items,
-        messagesReclaimed: lapsed.deliveries,
-        recoveryTimestamp: context.wall,
-        lastRun: history.last,
-        totals: {
-          locksCleaned,
-          entriesReclaimed,
-          messagesReclaimed,
-          failures: failures.reduce((sum, { count }) => sum + count, 0),
-        },
-        lastSweptAt: swept.length === 0 ? null : Math.max(...swept),
-        lastError: lastOf(failures),
+    return reply({
+      locksCleaned: lapsed.locks,
+      entriesReclaimed: lapsed.items,
+      messagesReclaimed: lapsed.deliveries,
+      recoveryTimestamp: context.wall,
+      lastRun: history.last,
+      totals: {
+        locksCleaned,
+        entriesReclaimed,
+        messagesReclaimed,
+        failures: failures.reduce((sum, { count }) => sum + count, 0),
       },
-    }
+      lastSweptAt: swept.length === 0 ? null : Math.max(...swept),
+      lastError: lastOf(failures),
+    })
   },
 })
 
@@ -98,17 +90,16 @@ export const noteFailure = operation({
   summary: 'Record that recovery failed: how often, and the last error per trigger and queue.',
   effect: 'write',
   class: 'internal',
-  input: () =>
-    z.strictObject({
-      trigger: z.enum(recoveryTriggers),
-      queue: fields.queue.optional(),
-      count: z.int().min(1).max(1_000_000),
-      at: fields.wallTime,
-      error: fields.text(maxError),
-    }),
+  input: () => ({
+    trigger: z.enum(recoveryTriggers),
+    queue: fields.queue.optional(),
+    count: z.int().min(1).max(1_000_000),
+    at: fields.wallTime,
+    error: fields.text(maxError),
+  }),
   output: () => z.number(),
   needs: ({ queue, trigger }) => ({
-    known: { select: 'recoveryFailure', queue: queue ?? '', trigger } as const,
+    known: { select: 'recoveryFailure', queue: queue ?? '', trigger },
   }),
   decide({ known }, { queue, trigger, count, at, error }, { agent }) {
     const after = {

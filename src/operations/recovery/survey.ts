@@ -2,15 +2,9 @@
 import * as z from 'zod'
 import { healerSilentMs, isHealing } from '../../domain/healer.ts'
 import { silentAfterMs } from '../../domain/instance.ts'
-import { lazily } from '../../lazily.ts'
-import { identity, instanceView } from '../agent/instance.ts'
+import { instanceView, machine, machineProcesses } from '../agent/instance.ts'
 import * as fields from '../fields.ts'
-import { operation } from '../operation.ts'
-
-const machine = lazily(() => {
-  const { bootId, hostName, pidNamespace } = identity()
-  return z.strictObject({ bootId, hostName, pidNamespace })
-})
+import { operation, reply } from '../operation.ts'
 
 /** The oldest heals. The others matter once it has died, and a dead process soon drops off the list. */
 const maxHealers = 10
@@ -21,7 +15,7 @@ export const look = operation({
     'Say whether anything here needs recovery, which processes of this machine run it, and whether this one still counts.',
   effect: 'read',
   class: 'internal',
-  input: () => z.strictObject({ machine: machine(), instance: fields.text(100).min(1) }),
+  input: () => ({ machine: machine(), instance: fields.text(100).min(1) }),
   output: () =>
     z.object({
       isDue: z.boolean(),
@@ -29,23 +23,21 @@ export const look = operation({
       hasEnded: z.boolean().describe('Other processes took the caller for dead.'),
     }),
   needs: (input) => ({
-    isDue: { select: 'isHealingDue' } as const,
-    self: { select: 'instances', ids: [input.instance] } as const,
+    isDue: { select: 'isHealingDue' },
+    self: { select: 'instances', ids: [input.instance] },
     healers: {
       select: 'healers',
       machine: input.machine,
       silentMs: healerSilentMs,
       limit: maxHealers,
-    } as const,
+    },
   }),
-  decide: ({ isDue, healers, self: [self] }, _input, { now }) => ({
-    changes: [],
-    result: {
+  decide: ({ isDue, healers, self: [self] }, _input, { now }) =>
+    reply({
       isDue,
       healers: healers.filter((instance) => isHealing(instance, now)),
       hasEnded: self === undefined || self.endedAt !== null,
-    },
-  }),
+    }),
 })
 
 const maxSurveyed = 1000
@@ -55,19 +47,11 @@ export const survey = operation({
   summary: 'List other namespaces that need recovery, and their processes on this machine.',
   effect: 'read',
   class: 'internal',
-  input: () =>
-    z.strictObject({
-      namespaces: z.strictObject({ after: fields.after }).optional().describe('Look for what is due.'),
-      processes: z
-        .strictObject({
-          machine: machine(),
-          otherBoots: z.boolean().describe('Include those from before this machine restarted.'),
-          after: fields.after,
-        })
-        .optional()
-        .describe('List processes.'),
-      limit: z.int().min(1).max(maxSurveyed).default(maxSurveyed),
-    }),
+  input: () => ({
+    namespaces: z.strictObject({ after: fields.after }).optional().describe('Look for what is due.'),
+    processes: z.strictObject(machineProcesses()).optional().describe('List processes.'),
+    limit: z.int().min(1).max(maxSurveyed).default(maxSurveyed),
+  }),
   output: () =>
     z.object({
       due: z.array(z.string()),
@@ -77,24 +61,22 @@ export const survey = operation({
     }),
   needs: ({ namespaces, processes, limit }) => ({
     namespaces: namespaces
-      ? ({
+      ? {
           select: 'dueNamespaces',
           after: namespaces.after ?? '',
           silentMs: silentAfterMs,
           limit,
-        } as const)
+        }
       : null,
     processes: processes
-      ? ({ select: 'otherProcesses', ...processes, after: processes.after ?? '', limit } as const)
+      ? { select: 'otherProcesses', ...processes, after: processes.after ?? '', limit }
       : null,
   }),
-  decide: ({ namespaces, processes }) => ({
-    changes: [],
-    result: {
+  decide: ({ namespaces, processes }) =>
+    reply({
       due: [...(namespaces?.due ?? [])],
       namespacesNext: namespaces?.next ?? null,
       processes: (processes?.rows ?? []).map(({ instance, ...where }) => ({ ...instance, ...where })),
       processesNext: processes?.next ?? null,
-    },
-  }),
+    }),
 })

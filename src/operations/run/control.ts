@@ -15,11 +15,11 @@ import {
 import { HeldError, InvalidError, LeaseLostError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
-import type { Change, EventDraft } from '../../port/decision.ts'
+import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { lockName } from '../lock/name.ts'
 import { pausedRun } from '../lock/run.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { ask, change, type OutputOf, operation, reply, type Step } from '../operation.ts'
 import { progressView, viewProgress } from './view.ts'
 
 export const runName = lazily(() => fields.name.describe('Name of the run.'))
@@ -76,41 +76,25 @@ export function assertGrant(
   })
 }
 
-export function progressChange(
-  before: Progress | null,
-  after: Progress | null,
-  kind: EventDraft['kind'],
-  context: Context,
-  detail?: EventDraft['detail'],
-): Change {
-  return {
-    table: 'run',
-    before,
-    after,
-    event: { kind, agent: context.agent, ...(detail ? { detail } : {}) },
-  }
-}
-
 export const start = operation({
   name: 'runs.start',
   summary: 'Start a run under the lock that is held for it.',
   effect: 'write',
   // The answer has the token of the lock.
   agentIdentifies: 'request',
-  input: () =>
-    z.strictObject({
-      run: runName(),
-      lock: lockName(),
-      token: fields.token,
-      total: total(),
-      cursor: cursor(),
-      completion: z
-        .enum(['processed', 'successful'])
-        .optional()
-        .describe('Completed when all are processed (default), or only when none failed.'),
-    }),
+  input: () => ({
+    run: runName(),
+    lock: lockName(),
+    token: fields.token,
+    total: total(),
+    cursor: cursor(),
+    completion: z
+      .enum(['processed', 'successful'])
+      .optional()
+      .describe('Completed when all are processed (default), or only when none failed.'),
+  }),
   output: progressView,
-  needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } as const }),
+  needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } }),
   decide({ known, locks }, input, context) {
     const { token } = requireGrant(input.run, input.lock, locks, input.token, context)
     const request = {
@@ -123,7 +107,7 @@ export const start = operation({
     }
     const after = startProgress(known[0] ?? null, request, context)
     return {
-      changes: [progressChange(null, after, 'run.started', context)],
+      changes: [change('run', null, after, 'run.started', context)],
       result: viewProgress(after, context.now),
     }
   },
@@ -135,19 +119,19 @@ export const resume = operation({
   effect: 'write',
   // The answer has the token of the lock.
   agentIdentifies: 'request',
-  input: () => z.strictObject({ run: runName(), lock: lockName(), token: fields.token, total: total() }),
+  input: () => ({ run: runName(), lock: lockName(), token: fields.token, total: total() }),
   output: progressView,
-  needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } as const }),
+  needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } }),
   decide({ known, locks }, input, context): Step<OutputOf<typeof progressView>> {
     const before = requireRun(known, input.run)
     const { token } = requireGrant(input.run, input.lock, locks, input.token, context)
-    return ask({ others: { select: 'lock', name: before.lock } as const }, ({ others }) => {
+    return ask({ others: { select: 'lock', name: before.lock } }, ({ others }) => {
       const grant = { lock: input.lock, token }
       if (isOrphanedBy(before, grant)) assertLost(before, others, context.now)
       const after = resumeProgress(before, { ...grant, total: input.total }, context)
       const kind = after.status === 'completed' ? 'run.completed' : 'run.resumed'
       return {
-        changes: [progressChange(before, after, kind, context)],
+        changes: [change('run', before, after, kind, context)],
         result: viewProgress(after, context.now),
       }
     })
@@ -172,19 +156,18 @@ export const pause = operation({
   // The answer has the token of the lock.
   agentIdentifies: 'request',
   tokenIdentifies: 'request',
-  input: () =>
-    z.strictObject({
-      run: runName(),
-      reason: why,
-      token: fields.token.describe('Only if it runs under this token, so that a runner pauses only its own.'),
-    }),
+  input: () => ({
+    run: runName(),
+    reason: why,
+    token: fields.token.describe('Only if it runs under this token, so that a runner pauses only its own.'),
+  }),
   output: progressView,
   needs: runOf,
   decide({ known }, { run, reason, token }, context): Step<OutputOf<typeof progressView>> {
     const before = requireRun(known, run)
-    return ask({ locks: { select: 'lock', name: before.lock } as const }, ({ locks }) => {
+    return ask({ locks: { select: 'lock', name: before.lock } }, ({ locks }) => {
       if (token !== undefined) assertGrant(before, locks, token, context)
-      if (before.status === 'paused') return { changes: [], result: viewProgress(before, context.now) }
+      if (before.status === 'paused') return reply(viewProgress(before, context.now))
       const paused = pausedRun(before, reason ?? `paused by ${context.agent}`, context)
       return { changes: [paused], result: viewProgress(paused.after as Progress, context.now) }
     })
@@ -197,21 +180,20 @@ export const fail = operation({
   effect: 'write',
   // The answer has the token of the lock.
   agentIdentifies: 'request',
-  input: () =>
-    z.strictObject({
-      run: runName(),
-      token: fields.token,
-      reason: why.unwrap().describe('Why; kept in the audit trail.'),
-    }),
+  input: () => ({
+    run: runName(),
+    token: fields.token,
+    reason: why.unwrap().describe('Why; kept in the audit trail.'),
+  }),
   output: progressView,
   needs: runOf,
   decide({ known }, { run, token, reason }, context): Step<OutputOf<typeof progressView>> {
     const before = requireRun(known, run)
-    return ask({ locks: { select: 'lock', name: before.lock } as const }, ({ locks }) => {
+    return ask({ locks: { select: 'lock', name: before.lock } }, ({ locks }) => {
       assertGrant(before, locks, token, context)
       const after = failProgress(before, reason, context)
       return {
-        changes: [progressChange(before, after, 'run.failed', context, { reason })],
+        changes: [change('run', before, after, 'run.failed', context, { reason })],
         result: viewProgress(after, context.now),
       }
     })
@@ -224,18 +206,17 @@ export const reopen = operation({
   effect: 'write',
   // The answer has the token of the lock.
   agentIdentifies: 'request',
-  input: () =>
-    z.strictObject({
-      run: runName(),
-      total: count().optional().describe('How many items there are now, where that is known.'),
-    }),
+  input: () => ({
+    run: runName(),
+    total: count().optional().describe('How many items there are now, where that is known.'),
+  }),
   output: progressView,
   needs: runOf,
   decide({ known }, { run, total: items }, context) {
     const before = requireRun(known, run)
     const after = reopenProgress(before, items ?? null, context)
     return {
-      changes: [progressChange(before, after, 'run.reopened', context)],
+      changes: [change('run', before, after, 'run.reopened', context)],
       result: viewProgress(after, context.now),
     }
   },
@@ -247,15 +228,15 @@ export const remove = operation({
   name: 'runs.remove',
   summary: 'Remove a run that is not running, with its outcomes; at most 500 outcomes per call.',
   effect: 'admin',
-  input: () => z.strictObject({ run: runName() }),
+  input: () => ({ run: runName() }),
   output: () => z.object({ removed: z.boolean(), more: z.boolean() }),
   needs: ({ run }) => ({
     ...runOf({ run }),
-    page: { select: 'outcomesOf', run, outcome: null, after: null, limit: maxRemoved } as const,
+    page: { select: 'outcomesOf', run, outcome: null, after: null, limit: maxRemoved },
   }),
   decide({ known, page }, { run }, context) {
     const [before] = known
-    if (!before) return { changes: [], result: { removed: false, more: false } }
+    if (!before) return reply({ removed: false, more: false })
     if (before.status === 'running') {
       throw new InvalidError({ what: `run ${run} is running`, next: 'pause it first', facts: { run } })
     }
@@ -273,7 +254,7 @@ function removedRun(
   isWhole: boolean,
   context: Context,
 ): Change[] {
-  const removed = progressChange(run, null, 'run.removed', context)
+  const removed = change('run', run, null, 'run.removed', context)
   return [...removedOutcomes(outcomes, context), ...(isWhole ? [removed] : [])]
 }
 
@@ -283,15 +264,10 @@ function removedRun(
  */
 export function trimmedRun(run: Progress, outcomes: readonly Outcome[], context: Context): Change[] {
   const isTrimmed = run.outcomesRemovedAt !== null
-  const trimmed = progressChange(run, trimProgress(run, context), 'run.trimmed', context)
+  const trimmed = change('run', run, trimProgress(run, context), 'run.trimmed', context)
   return [...(isTrimmed ? [] : [trimmed]), ...removedOutcomes(outcomes, context)]
 }
 
 function removedOutcomes(outcomes: readonly Outcome[], { agent }: Context): Change[] {
-  return outcomes.map((before) => ({
-    table: 'outcome',
-    before,
-    after: null,
-    event: { kind: 'outcome.removed', agent },
-  }))
+  return outcomes.map((before) => change('outcome', before, null, 'outcome.removed', { agent }))
 }

@@ -1,10 +1,9 @@
 /** How far along runs are, and what is left to do. */
 import * as z from 'zod'
 import { outcomeId } from '../../domain/progress.ts'
-import { lazily } from '../../lazily.ts'
 import type { Decision } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
+import { ask, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import { maxOutcomes, requireRun, runName, runOf } from './control.ts'
 import { progressView, viewProgress } from './view.ts'
 
@@ -12,25 +11,21 @@ export const get = operation({
   name: 'runs.get',
   summary: 'Get the progress of a run; null when there is none.',
   effect: 'read',
-  input: () => z.strictObject({ run: runName() }),
+  input: () => ({ run: runName() }),
   output: () => progressView().nullable(),
   needs: runOf,
-  decide: ({ known }, _input, { now }) => ({
-    changes: [],
-    result: known[0] ? viewProgress(known[0], now) : null,
-  }),
+  decide: ({ known }, _input, { now }) => reply(known[0] ? viewProgress(known[0], now) : null),
 })
 
 export const list = operation({
   name: 'runs.list',
   summary: 'List runs by name, optionally of one status.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      status: z.enum(['running', 'paused', 'completed', 'failed']).optional().describe('Only these.'),
-      limit: fields.limit,
-      after: fields.after,
-    }),
+  input: () => ({
+    status: z.enum(['running', 'paused', 'completed', 'failed']).optional().describe('Only these.'),
+    limit: fields.limit,
+    after: fields.after,
+  }),
   output: () => z.object({ runs: z.array(progressView()), next: z.string().nullable() }),
   needs: ({ status, limit, after }) => ({
     page: {
@@ -38,34 +33,29 @@ export const list = operation({
       status: status ?? null,
       limit: limit ?? 100,
       after: after ?? null,
-    } as const,
+    },
   }),
-  decide: ({ page }, _input, { now }) => ({
-    changes: [],
-    result: { runs: page.rows.map((run) => viewProgress(run, now)), next: page.next },
-  }),
+  decide: ({ page }, _input, { now }) =>
+    reply({ runs: page.rows.map((run) => viewProgress(run, now)), next: page.next }),
 })
 
-const outcomeView = lazily(() =>
-  z.object({
-    key: z.string(),
-    outcome: z.enum(['done', 'failed', 'skipped']),
-    error: z.string().nullable(),
-    at: z.number(),
-  }),
-)
+const outcomeView = view(() => ({
+  key: z.string(),
+  outcome: z.enum(['done', 'failed', 'skipped']),
+  error: z.string().nullable(),
+  at: z.number(),
+}))
 
 export const outcomes = operation({
   name: 'runs.outcomes',
   summary: 'List the outcome of each item of a run, by key.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      run: runName(),
-      outcome: outcomeView().shape.outcome.optional().describe('Only those with this outcome.'),
-      limit: fields.limit,
-      after: fields.after,
-    }),
+  input: () => ({
+    run: runName(),
+    outcome: outcomeView().shape.outcome.optional().describe('Only those with this outcome.'),
+    limit: fields.limit,
+    after: fields.after,
+  }),
   output: () => z.object({ outcomes: z.array(outcomeView()), next: z.string().nullable() }),
   needs: ({ run, outcome, limit, after }) => ({
     page: {
@@ -74,46 +64,43 @@ export const outcomes = operation({
       outcome: outcome ?? null,
       limit: limit ?? 100,
       after: after ?? null,
-    } as const,
-  }),
-  decide: ({ page }) => ({
-    changes: [],
-    result: {
-      outcomes: page.rows.map(({ key, outcome, error, at }) => ({ key, outcome, error, at })),
-      next: page.next,
     },
   }),
+  decide: ({ page }) =>
+    reply({
+      outcomes: page.rows.map(({ key, outcome, error, at }) => ({ key, outcome, error, at })),
+      next: page.next,
+    }),
 })
 
 export const remaining = operation({
   name: 'runs.remaining',
   summary: 'List which of these items of a run are still to be done.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      run: runName(),
-      keys: z.array(fields.name).max(maxOutcomes).describe('The keys to check.'),
-    }),
+  input: () => ({
+    run: runName(),
+    keys: z.array(fields.name).max(maxOutcomes).describe('The keys to check.'),
+  }),
   output: () => z.array(z.string()),
   needs: ({ run, keys }) => ({
     ...runOf({ run }),
-    outcomes: { select: 'outcomesById', ids: keys.map((key) => outcomeId(run, key)) } as const,
+    outcomes: { select: 'outcomesById', ids: keys.map((key) => outcomeId(run, key)) },
   }),
   decide({ known, outcomes }, { run, keys }) {
     const { completion, outcomesRemovedAt } = requireRun(known, run)
     // The run was completed and its items are no longer known. The caller must not do them all again.
-    if (outcomesRemovedAt !== null) return { changes: [], result: [] }
+    if (outcomesRemovedAt !== null) return reply([])
     // If no item may fail, a failed one is still to be done.
     const settled = new Set(
       outcomes
         .filter(({ outcome }) => outcome !== 'failed' || completion === 'processed')
         .map(({ key }) => key),
     )
-    return { changes: [], result: [...new Set(keys)].filter((key) => !settled.has(key)) }
+    return reply([...new Set(keys)].filter((key) => !settled.has(key)))
   },
 })
 
-const stopAnswer = lazily(() => z.object({ stop: z.boolean(), reason: z.string().nullable() }))
+const stopAnswer = view(() => ({ stop: z.boolean(), reason: z.string().nullable() }))
 /** Whether a run should start no further item, and why. */
 export type StopAnswer = OutputOf<typeof stopAnswer>
 
@@ -121,23 +108,20 @@ export const shouldStop = operation({
   name: 'runs.shouldStop',
   summary: 'Say whether the runner must stop: its lock is lost, or the run is not running.',
   effect: 'read',
-  input: () => z.strictObject({ run: runName(), token: fields.token }),
+  input: () => ({ run: runName(), token: fields.token }),
   output: stopAnswer,
   needs: runOf,
   decide({ known }, { run, token }): Step<StopAnswer> {
     const [progress] = known
     if (!progress) return stop(`there is no run ${run}`)
     if (progress.status !== 'running') return stop(progress.pauseReason ?? `it is ${progress.status}`)
-    return ask(
-      { locks: { select: 'lock', name: progress.lock } as const },
-      ({ locks }): Decision<StopAnswer> => {
-        const isOurs = token === progress.token && locks.some((lock) => lock.token === token)
-        return isOurs ? { changes: [], result: { stop: false, reason: null } } : stop('its lock was lost')
-      },
-    )
+    return ask({ locks: { select: 'lock', name: progress.lock } }, ({ locks }): Decision<StopAnswer> => {
+      const isOurs = token === progress.token && locks.some((lock) => lock.token === token)
+      return isOurs ? reply({ stop: false, reason: null }) : stop('its lock was lost')
+    })
   },
 })
 
 function stop(reason: string) {
-  return { changes: [], result: { stop: true, reason } }
+  return reply({ stop: true, reason })
 }

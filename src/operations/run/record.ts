@@ -6,18 +6,8 @@ import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation, type Step } from '../operation.ts'
-import {
-  assertGrant,
-  count,
-  cursor,
-  maxOutcomes,
-  progressChange,
-  requireRun,
-  runName,
-  runOf,
-  total,
-} from './control.ts'
+import { ask, change, type OutputOf, operation, type Step, view } from '../operation.ts'
+import { assertGrant, count, cursor, maxOutcomes, requireRun, runName, runOf, total } from './control.ts'
 import { progressView, viewProgress } from './view.ts'
 
 const outcome = lazily(() =>
@@ -37,13 +27,11 @@ function assertSomething(what: object): void {
   })
 }
 
-const recorded = lazily(() =>
-  z.object({
-    progress: progressView(),
-    /** True for the one record that completed the run. */
-    isLast: z.boolean(),
-  }),
-)
+const recorded = view(() => ({
+  progress: progressView(),
+  /** True for the one record that completed the run. */
+  isLast: z.boolean(),
+}))
 /** The progress after a record, and whether it completed the run. */
 export type RecordedProgress = OutputOf<typeof recorded>
 
@@ -53,30 +41,29 @@ export const record = operation({
   effect: 'write',
   // The answer has the token of the lock.
   agentIdentifies: 'request',
-  input: () =>
-    z.strictObject({
-      run: runName(),
-      token: fields.token,
-      done: count().optional().describe('How many more are done.'),
-      failed: count().optional().describe('How many more failed.'),
-      skipped: count().optional().describe('How many more were skipped.'),
-      total: total(),
-      cursor: cursor(),
-      outcomes: z.array(outcome()).max(maxOutcomes).optional().describe('Outcomes of single items.'),
-    }),
+  input: () => ({
+    run: runName(),
+    token: fields.token,
+    done: count().optional().describe('How many more are done.'),
+    failed: count().optional().describe('How many more failed.'),
+    skipped: count().optional().describe('How many more were skipped.'),
+    total: total(),
+    cursor: cursor(),
+    outcomes: z.array(outcome()).max(maxOutcomes).optional().describe('Outcomes of single items.'),
+  }),
   output: recorded,
   needs: ({ run, outcomes }) => ({
     ...runOf({ run }),
     outcomes: {
       select: 'outcomesById',
       ids: (outcomes ?? []).map(({ key }) => outcomeId(run, key)),
-    } as const,
+    },
   }),
   decide({ known, outcomes }, input, context): Step<RecordedProgress> {
     const { run, token, ...what } = input
     assertSomething(what)
     const before = requireRun(known, run)
-    return ask({ locks: { select: 'lock', name: before.lock } as const }, ({ locks }) => {
+    return ask({ locks: { select: 'lock', name: before.lock } }, ({ locks }) => {
       assertGrant(before, locks, token, context)
       const earlier = new Map(outcomes.map((each) => [each.id, each]))
       const news = newOutcomes(input, earlier, context.wall)
@@ -95,7 +82,7 @@ export const record = operation({
       const isLast = before.status === 'running' && after.status === 'completed'
       return {
         changes: [
-          progressChange(before, after, isLast ? 'run.completed' : 'run.recorded', context),
+          change('run', before, after, isLast ? 'run.completed' : 'run.recorded', context),
           ...news.map((row): Change => outcomeChange(earlier.get(row.id) ?? null, row, context)),
         ],
         result: { progress: viewProgress(after, context.now), isLast },
@@ -120,5 +107,5 @@ function newOutcomes(
 }
 
 function outcomeChange(before: Outcome | null, after: Outcome, context: Context): Change {
-  return { table: 'outcome', before, after, event: { kind: 'outcome.recorded', agent: context.agent } }
+  return change('outcome', before, after, 'outcome.recorded', context)
 }

@@ -1,37 +1,34 @@
 /** Progress as callers see it, with figures derived from the counts. */
 import * as z from 'zod'
 import { type Progress, paceOf, processedOf } from '../../domain/progress.ts'
-import { lazily } from '../../lazily.ts'
-import type { OutputOf } from '../operation.ts'
+import { type OutputOf, view } from '../operation.ts'
 
-export const progressView = lazily(() =>
-  z.object({
-    run: z.string(),
-    lock: z.string(),
-    token: z.number(),
-    status: z.enum(['running', 'paused', 'completed', 'failed']),
-    total: z.number().nullable(),
-    done: z.number(),
-    failed: z.number(),
-    skipped: z.number(),
-    /** Done, failed and skipped together. */
-    processed: z.number(),
-    remaining: z.number().nullable(),
-    cursor: z.unknown(),
-    completion: z.enum(['processed', 'successful']),
-    /** Why it is paused or has failed. */
-    pauseReason: z.string().nullable(),
-    startedAt: z.number(),
-    updatedAt: z.number(),
-    endedAt: z.number().nullable(),
-    /** When retention removed the outcomes of its items. */
-    outcomesRemovedAt: z.number().nullable(),
-    /** Based on the time it actually ran, without pauses. */
-    ratePerSecond: z.number().nullable(),
-    etaMs: z.number().nullable(),
-    version: z.number(),
-  }),
-)
+export const progressView = view(() => ({
+  run: z.string(),
+  lock: z.string(),
+  token: z.number(),
+  status: z.enum(['running', 'paused', 'completed', 'failed']),
+  total: z.number().nullable(),
+  done: z.number(),
+  failed: z.number(),
+  skipped: z.number(),
+  /** Done, failed and skipped together. */
+  processed: z.number(),
+  remaining: z.number().nullable(),
+  cursor: z.unknown(),
+  completion: z.enum(['processed', 'successful']),
+  /** Why it is paused or has failed. */
+  pauseReason: z.string().nullable(),
+  startedAt: z.number(),
+  updatedAt: z.number(),
+  endedAt: z.number().nullable(),
+  /** When retention removed the outcomes of its items. */
+  outcomesRemovedAt: z.number().nullable(),
+  /** Based on the time it actually ran, without pauses. */
+  ratePerSecond: z.number().nullable(),
+  etaMs: z.number().nullable(),
+  version: z.number(),
+}))
 /** The progress of a run. */
 export type ProgressView = OutputOf<typeof progressView>
 

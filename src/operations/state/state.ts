@@ -13,14 +13,12 @@ import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change, Decision } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { type OutputOf, operation } from '../operation.ts'
+import { change, type OutputOf, operation, reply, view } from '../operation.ts'
 
 const key = lazily(() => fields.name.describe('Key of the document.'))
 const value = lazily(() => fields.asJsonText().describe('Any JSON value.'))
 
-export const savedView = lazily(() =>
-  z.object({ version: z.number(), updatedAt: z.number(), updatedBy: z.string() }),
-)
+export const savedView = view(() => ({ version: z.number(), updatedAt: z.number(), updatedBy: z.string() }))
 /** A document without its value. */
 export type SavedView = OutputOf<typeof savedView>
 
@@ -49,13 +47,10 @@ export const get = operation({
   name: 'state.get',
   summary: 'Get a document with its version; null when there is none.',
   effect: 'read',
-  input: () => z.strictObject({ key: key() }),
+  input: () => ({ key: key() }),
   output: () => stateView().nullable(),
   needs: stateNeeds,
-  decide: ({ state }) => ({
-    changes: [],
-    result: state && viewState(state),
-  }),
+  decide: ({ state }) => reply(state && viewState(state)),
 })
 
 export const version = operation({
@@ -63,10 +58,10 @@ export const version = operation({
   summary: 'Get the version of a document; 0 when there is none.',
   effect: 'read',
   class: 'client',
-  input: () => z.strictObject({ key: key() }),
+  input: () => ({ key: key() }),
   output: () => z.number(),
-  needs: (input) => ({ version: { select: 'stateVersion', key: input.key } as const }),
-  decide: (rows) => ({ changes: [], result: rows.version }),
+  needs: (input) => ({ version: { select: 'stateVersion', key: input.key } }),
+  decide: (rows) => reply(rows.version),
 })
 
 const expectedVersion = lazily(() =>
@@ -83,7 +78,7 @@ export const set = operation({
   name: 'state.set',
   summary: 'Set a document and raise its version. Refused unless it is at the expected version.',
   effect: 'write',
-  input: () => z.strictObject(setInput()),
+  input: setInput,
   output: savedView,
   needs: writeNeeds,
   decide: saved,
@@ -110,32 +105,29 @@ export const remove = operation({
   name: 'state.delete',
   summary: 'Delete a document. Its history stays, and versions keep growing. False when there is none.',
   effect: 'write',
-  input: () =>
-    z.strictObject({
-      key: key(),
-      expectedVersion: expectedVersion(),
-    }),
+  input: () => ({
+    key: key(),
+    expectedVersion: expectedVersion(),
+  }),
   output: () => z.boolean(),
   needs: writeNeeds,
   decide({ state, floor }, input, { agent }) {
     assertStateVersion(input.key, state, input.expectedVersion)
-    if (state === null) return { changes: [], result: false }
+    if (state === null) return reply(false)
     const raised = raiseFloor(floor, state)
     const detail = { version: state.version }
     const changes: Change[] = [
-      { table: 'state', before: state, after: null, event: { kind: 'state.deleted', agent, detail } },
+      change('state', state, null, 'state.deleted', { agent }, detail),
       ...(raised ? [{ table: 'stateFloor', before: floor, after: raised } as const] : []),
     ]
     return { changes, result: true }
   },
 })
 
-const statePage = lazily(() =>
-  z.object({
-    states: z.array(savedView().extend({ key: z.string() })),
-    next: z.string().nullable(),
-  }),
-)
+const statePage = view(() => ({
+  states: z.array(savedView().extend({ key: z.string() })),
+  next: z.string().nullable(),
+}))
 /** A page of keys, each with its version. */
 export type StatePage = OutputOf<typeof statePage>
 
@@ -143,21 +135,18 @@ export const list = operation({
   name: 'state.list',
   summary: 'List keys with a prefix, with their versions but without values.',
   effect: 'read',
-  input: () =>
-    z.strictObject({
-      prefix: fields.text(maxNameLength).optional().describe('Only keys with this prefix.'),
-      limit: fields.limit,
-      after: fields.after,
-    }),
+  input: () => ({
+    prefix: fields.text(maxNameLength).optional().describe('Only keys with this prefix.'),
+    limit: fields.limit,
+    after: fields.after,
+  }),
   output: statePage,
   needs: ({ prefix, limit, after }) => ({
-    page: { select: 'states', prefix: prefix ?? '', limit: limit ?? 100, after: after ?? null } as const,
+    page: { select: 'states', prefix: prefix ?? '', limit: limit ?? 100, after: after ?? null },
   }),
-  decide: ({ page }) => ({
-    changes: [],
-    result: {
+  decide: ({ page }) =>
+    reply({
       states: page.rows.map((row) => ({ key: row.key, ...viewSaved(row) })),
       next: page.next,
-    },
-  }),
+    }),
 })

@@ -9,19 +9,17 @@ import { giveWay as giveWayTo, heldBackMs, prefer as preferUpdate } from '../../
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import * as fields from '../fields.ts'
-import { type OutputOf, operation } from '../operation.ts'
+import { type OutputOf, operation, reply, view } from '../operation.ts'
 import { saved, savedView, setInput, stateNeeds, stateView, viewState, writeNeeds } from './state.ts'
 
 const update = lazily(() => fields.text(100).describe('Id of the update.'))
-const input = lazily(() => z.strictObject({ key: setInput().key, update: update() }))
+const input = lazily(() => ({ key: setInput().key, update: update() }))
 
-const foundView = lazily(() =>
-  z.object({
-    entry: stateView().nullable(),
-    /** How long another update goes first; 0 = go ahead. */
-    heldBackMs: z.number(),
-  }),
-)
+const foundView = view(() => ({
+  entry: stateView().nullable(),
+  /** How long another update goes first; 0 = go ahead. */
+  heldBackMs: z.number(),
+}))
 /** A document as an update finds it. */
 export type FoundState = OutputOf<typeof foundView>
 
@@ -37,7 +35,7 @@ export const look = operation({
   input,
   output: foundView,
   needs: stateNeeds,
-  decide: ({ state }, { update: id }, context) => ({ changes: [], result: found(state, id, context) }),
+  decide: ({ state }, { update: id }, context) => reply(found(state, id, context)),
 })
 
 export const prefer = operation({
@@ -50,7 +48,7 @@ export const prefer = operation({
   needs: stateNeeds,
   decide({ state }, { update: id }, context) {
     const result = found(state, id, context)
-    if (state === null || result.heldBackMs > 0) return { changes: [], result }
+    if (state === null || result.heldBackMs > 0) return reply(result)
     return {
       changes: [{ table: 'state', before: state, after: preferUpdate(state, id, context.now) }],
       result,
@@ -68,7 +66,7 @@ export const giveWay = operation({
   needs: stateNeeds,
   decide({ state }, { update: id }) {
     const after = state && giveWayTo(state, id)
-    if (!after) return { changes: [], result: false }
+    if (!after) return reply(false)
     return { changes: [{ table: 'state', before: state, after }], result: true }
   },
 })
@@ -78,7 +76,7 @@ export const save = operation({
   summary: 'Save the result of an update.',
   effect: 'write',
   class: 'client',
-  input: () => z.strictObject({ ...setInput(), update: update() }),
+  input: () => ({ ...setInput(), update: update() }),
   output: savedView,
   needs: writeNeeds,
   decide: saved,

@@ -10,14 +10,13 @@ export const noteCommitLoss = operation({
   summary: 'Record that the server has lost acknowledged commits.',
   effect: 'write',
   class: 'internal',
-  input: () =>
-    z.strictObject({
-      timeline: z.int().min(0).describe('Timeline of the server that answers now.'),
-      known: z.int().min(0).describe('Timeline of the server that acknowledged.'),
-      acknowledged: batch().describe('The last acknowledged batch; null: of another process.'),
-      found: batch().describe('The last batch that is there; null: none.'),
-      durability: z.enum(['full', 'normal']).describe('What this process had requested.'),
-    }),
+  input: () => ({
+    timeline: z.int().min(0).describe('Timeline of the server that answers now.'),
+    known: z.int().min(0).describe('Timeline of the server that acknowledged.'),
+    acknowledged: batch().describe('The last acknowledged batch; null: of another process.'),
+    found: batch().describe('The last batch that is there; null: none.'),
+    durability: z.enum(['full', 'normal']).describe('What this process had requested.'),
+  }),
   output: () => z.null(),
   needs: () => ({}),
   decide(_rows, detail, { agent }) {

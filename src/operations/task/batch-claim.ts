@@ -5,7 +5,7 @@ import { taskQueue } from '../../domain/task.ts'
 import { isHoldfastError } from '../../errors.ts'
 import type { Decision } from '../../port/decision.ts'
 import { claimant } from '../agent/claimant.ts'
-import { operation, type Step } from '../operation.ts'
+import { operation, reply, type Step } from '../operation.ts'
 import { closedBlockers, requireItem } from '../subject.ts'
 import { viewItem } from '../view.ts'
 import { answerOf, type BatchClaimOutcome, batchOutcome, type Refused } from './claim-outcome.ts'
@@ -30,25 +30,24 @@ export const batchClaim = operation({
   introduces: 'unbound',
   claims: () => taskQueue,
   grants: 'item',
-  input: () =>
-    z.strictObject({
-      refs: z.array(ref()).min(1).max(maxBatch).describe('Ids or keys of the tasks.'),
-      leaseMs: claimInput().leaseMs,
-    }),
+  input: () => ({
+    refs: z.array(ref()).min(1).max(maxBatch).describe('Ids or keys of the tasks.'),
+    leaseMs: claimInput().leaseMs,
+  }),
   output: batchOutcome,
   needs: ({ refs }, caller) => ({
-    defined: { select: 'queue', name: taskQueue } as const,
+    defined: { select: 'queue', name: taskQueue },
     process: claimant(caller),
     closed: closedBlockers,
     ...Object.fromEntries(
-      refs.map((each) => [`task ${each}`, { select: 'item', queue: taskQueue, ref: each } as const]),
+      refs.map((each) => [`task ${each}`, { select: 'item', queue: taskQueue, ref: each }]),
     ),
   }),
   decide(rows, input, context): Step<BatchClaimOutcome> {
     const { defined, process, closed } = rows
     const request = requestOf(input, process, defined, context)
     if (defined?.queue.pausedAt != null)
-      return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
+      return reply({ outcome: 'paused', reason: defined.queue.pauseReason })
     const found = input.refs.map(
       (each) => (rows as unknown as Record<string, Item | null>)[`task ${each}`] ?? null,
     )
@@ -60,7 +59,7 @@ export const batchClaim = operation({
         }),
       )
       const failed = tried.flatMap((each) => ('failed' in each ? [each.failed] : []))
-      if (failed.length > 0) return { changes: [], result: { outcome: 'refused', claimed: [], failed } }
+      if (failed.length > 0) return reply({ outcome: 'refused', claimed: [], failed })
       // A task named twice, by id and by key, is claimed once.
       const claims = new Map(
         tried.flatMap((each) => ('claim' in each ? [[each.claim.after.id, each.claim]] : [])),

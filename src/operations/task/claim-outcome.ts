@@ -2,45 +2,35 @@
 import * as z from 'zod'
 import type { TaskClaim } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
-import type { OutputOf } from '../operation.ts'
+import { type OutputOf, view } from '../operation.ts'
 import { empty } from '../queue/claim-outcome.ts'
 import { viewItem } from '../view.ts'
 import { taskView, viewTask } from './view.ts'
 
-const claimed = lazily(() =>
-  z.object({
-    outcome: z.literal('claimed'),
-    task: taskView(),
-    renewed: z.boolean().describe('It was already yours; the lease was renewed under the same token.'),
-  }),
-)
-const held = lazily(() =>
-  z.object({
-    outcome: z.literal('held'),
-    holder: z.string().nullable(),
-    since: z.number().nullable().describe('Held since, ms since 1970.'),
-    expiresAt: z.number().nullable(),
-  }),
-)
-const blocked = lazily(() =>
-  z.object({
-    outcome: z.literal('blocked'),
-    waitingFor: z.array(z.string()),
-    runAt: z.number().nullable(),
-  }),
-)
-const offered = lazily(() =>
-  z.object({
-    outcome: z.literal('offered'),
-    to: z.string().nullable().describe('The only agent that may claim it for now.'),
-    until: z.number().nullable().describe('When anybody may claim it again.'),
-  }),
-)
-const quarantined = lazily(() =>
-  z.object({ outcome: z.literal('quarantined'), reason: z.string().nullable() }),
-)
-const paused = lazily(() => z.object({ outcome: z.literal('paused'), reason: z.string().nullable() }))
-const full = lazily(() => z.object({ outcome: z.literal('full'), holds: z.number() }))
+const claimed = view(() => ({
+  outcome: z.literal('claimed'),
+  task: taskView(),
+  renewed: z.boolean().describe('It was already yours; the lease was renewed under the same token.'),
+}))
+const held = view(() => ({
+  outcome: z.literal('held'),
+  holder: z.string().nullable(),
+  since: z.number().nullable().describe('Held since, ms since 1970.'),
+  expiresAt: z.number().nullable(),
+}))
+const blocked = view(() => ({
+  outcome: z.literal('blocked'),
+  waitingFor: z.array(z.string()),
+  runAt: z.number().nullable(),
+}))
+const offered = view(() => ({
+  outcome: z.literal('offered'),
+  to: z.string().nullable().describe('The only agent that may claim it for now.'),
+  until: z.number().nullable().describe('When anybody may claim it again.'),
+}))
+const quarantined = view(() => ({ outcome: z.literal('quarantined'), reason: z.string().nullable() }))
+const paused = view(() => ({ outcome: z.literal('paused'), reason: z.string().nullable() }))
+const full = view(() => ({ outcome: z.literal('full'), holds: z.number() }))
 
 export const taskClaim = lazily(() =>
   z.discriminatedUnion('outcome', [claimed(), held(), offered(), blocked(), quarantined(), paused()]),

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { type TaskRequest, taskQueue } from '../../domain/task.ts'
 import type { Decision } from '../../port/decision.ts'
 import { claimant } from '../agent/claimant.ts'
-import { ask, operation, type Step } from '../operation.ts'
+import { ask, operation, reply, type Step } from '../operation.ts'
 import { emptyAnswer } from '../queue/claim-outcome.ts'
 import { closedBlockers, requireItem, requireQueue } from '../subject.ts'
 import {
@@ -32,7 +32,7 @@ export const claimTaskForAgent = operation({
   introduces: 'unbound',
   claims: () => taskQueue,
   grants: 'item',
-  input: () => z.strictObject({ ref: ref(), ...claimInput() }),
+  input: () => ({ ref: ref(), ...claimInput() }),
   output: taskClaim,
   needs: (input, caller) => ({ ...taskNeeds(input), process: claimant(caller), closed: closedBlockers }),
   decide({ defined, item: found, process, closed }, input, context): Step<TaskClaimOutcome> {
@@ -43,7 +43,7 @@ export const claimTaskForAgent = operation({
       const claim = claimOne(item, { defined, processes, closed }, request, context)
       // A paused queue refuses only new claims. What is already held goes on.
       if (queue.pausedAt !== null && claim.outcome === 'claimed' && !claim.renewed)
-        return { changes: [], result: { outcome: 'paused', reason: queue.pauseReason } }
+        return reply({ outcome: 'paused', reason: queue.pauseReason })
       return {
         changes: [...changesOf(claim, context), ...lossesOf([claim], processes, context)],
         result: answerOf(claim, context.now),
@@ -64,27 +64,26 @@ export const claimNext = operation({
   claims: () => taskQueue,
   waits: true,
   grants: 'item',
-  input: () =>
-    z.strictObject({
-      ...wantedTask(),
-      leaseMs: claimInput().leaseMs,
-      maxPerAgent: z.int().min(1).max(maxHolds).optional().describe('Most tasks this agent may hold.'),
-      maxPerHost: z
-        .int()
-        .min(1)
-        .max(maxHolds)
-        .optional()
-        .describe('Most tasks that may be held on this host, by its processes or by hand.'),
-    }),
+  input: () => ({
+    ...wantedTask(),
+    leaseMs: claimInput().leaseMs,
+    maxPerAgent: z.int().min(1).max(maxHolds).optional().describe('Most tasks this agent may hold.'),
+    maxPerHost: z
+      .int()
+      .min(1)
+      .max(maxHolds)
+      .optional()
+      .describe('Most tasks that may be held on this host, by its processes or by hand.'),
+  }),
   output: nextClaim,
   needs: (input, caller) => ({
-    defined: { select: 'queue', name: taskQueue } as const,
+    defined: { select: 'queue', name: taskQueue },
     ...candidateNeeds(filterFor(input, caller), caller),
     process: claimant(caller),
   }),
   decide({ defined, process, ...found }, input, context): Step<NextTaskOutcome> {
     if (defined?.queue.pausedAt != null)
-      return { changes: [], result: { outcome: 'paused', reason: defined.queue.pauseReason } }
+      return reply({ outcome: 'paused', reason: defined.queue.pauseReason })
     const candidate = firstCandidate(found)
     if (candidate === null) {
       assertSearched(found.matching, context)
@@ -100,7 +99,7 @@ export const claimNext = operation({
     if (maxPerAgent === undefined && maxPerHost === undefined) return claim()
     return ask({ held: heldBy(request, input) }, ({ held }) => {
       const holds = tooMany(held, input)
-      return holds === null ? claim() : { changes: [], result: { outcome: 'full', holds } }
+      return holds === null ? claim() : reply({ outcome: 'full', holds })
     })
   },
 })

@@ -1,30 +1,27 @@
 /** Freeing the locks of tasks on request: a recovery of the queue of tasks, reported in the words of tasks. */
 import * as z from 'zod'
 import { taskQueue } from '../../domain/task.ts'
-import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { maxJudged } from '../lease/watch.ts'
-import { mapStep, type OutputOf, operation } from '../operation.ts'
+import { mapStep, type OutputOf, operation, view } from '../operation.ts'
 import { decideRecovery, type RecoveryRequest, recoveryNeeds } from '../recovery/recovery.ts'
 import { death, type RecoveryReport } from '../recovery/report.ts'
 
-const report = lazily(() =>
-  z.object({
-    cleaned: z.number(),
-    taskIds: z.array(z.string()),
-    locks: z.array(
-      z.object({
-        taskId: z.string(),
-        assignee: z.string().nullable(),
-        lockUntil: z.number().nullable(),
-        expiredMs: z.number(),
-        evidence: z.string(),
-      }),
-    ),
-    /** True if there may be more than one transaction takes. */
-    more: z.boolean(),
-  }),
-)
+const report = view(() => ({
+  cleaned: z.number(),
+  taskIds: z.array(z.string()),
+  locks: z.array(
+    z.object({
+      taskId: z.string(),
+      assignee: z.string().nullable(),
+      lockUntil: z.number().nullable(),
+      expiredMs: z.number(),
+      evidence: z.string(),
+    }),
+  ),
+  /** True if there may be more than one transaction takes. */
+  more: z.boolean(),
+}))
 /** What a cleanup freed. */
 export type LockCleanup = OutputOf<typeof report>
 
@@ -35,15 +32,14 @@ export const cleanupExpiredLocks = operation({
   summary: 'Return tasks to Todo whose lock expired longer ago than an age; up to 100 per call.',
   effect: 'admin',
   freshIds: () => 1,
-  input: () =>
-    z.strictObject({
-      maxAgeMs: z
-        .int()
-        .min(0)
-        .default(0)
-        .describe('Only locks that expired longer ago than this; a valid lock is never touched.'),
-      dryRun: fields.dryRun,
-    }),
+  input: () => ({
+    maxAgeMs: z
+      .int()
+      .min(0)
+      .default(0)
+      .describe('Only locks that expired longer ago than this; a valid lock is never touched.'),
+    dryRun: fields.dryRun,
+  }),
   output: report,
   needs: (input) => recoveryNeeds({ ...ofTasks, ...input }),
   decide: (rows, input, context) =>
@@ -57,16 +53,15 @@ export const cleanupDeadAgentLocks = operation({
   class: 'client',
   freshIds: () => 1,
   facts: ['alive', 'deaths'],
-  input: () =>
-    z.strictObject({
-      deaths: z.array(death()).max(maxJudged).default([]),
-      alive: z
-        .array(fields.text(100))
-        .max(maxJudged)
-        .default([])
-        .describe('Instances seen alive: their locks stay, even expired ones.'),
-      dryRun: fields.dryRun,
-    }),
+  input: () => ({
+    deaths: z.array(death()).max(maxJudged).default([]),
+    alive: z
+      .array(fields.text(100))
+      .max(maxJudged)
+      .default([])
+      .describe('Instances seen alive: their locks stay, even expired ones.'),
+    dryRun: fields.dryRun,
+  }),
   output: report,
   needs: (input) => recoveryNeeds(requestOf(input)),
   decide: (rows, input, context) =>

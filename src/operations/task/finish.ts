@@ -8,9 +8,9 @@ import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { mapStep, type OutputOf, operation, type Step } from '../operation.ts'
+import { change, type InputWith, mapStep, operation, reply, type Step } from '../operation.ts'
 import { finishItem, renew } from '../queue/finish.ts'
-import { assertVersion, itemChange, requireItem, requireQueue } from '../subject.ts'
+import { assertVersion, requireItem, requireQueue } from '../subject.ts'
 import { viewItem } from '../view.ts'
 import { asTask, note, ref, type TaskView, taskNeeds, taskView, viewTask } from './view.ts'
 
@@ -20,7 +20,7 @@ export const renewLease = operation({
   name: 'tasks.renewLease',
   summary: 'Renew the lease of a task for its full length.',
   effect: 'write',
-  input: () => z.strictObject({ ...target(), leaseMs: fields.leaseMs }),
+  input: () => ({ ...target(), leaseMs: fields.leaseMs }),
   output: taskView,
   needs: taskNeeds,
   decide: (rows, input, context) => asTask(renew.decide(rows, { ...input, queue: taskQueue }, context)),
@@ -30,17 +30,16 @@ export const releaseTask = operation({
   name: 'tasks.releaseTask',
   summary: 'Release a task. False when nobody holds it; HELD, naming the holder, when somebody else does.',
   effect: 'write',
-  input: () =>
-    z.strictObject({
-      ...target(),
-      status: z.enum(['Todo', 'Review', 'Done']).optional().describe('Where it goes; default Todo.'),
-      note: note(),
-    }),
+  input: () => ({
+    ...target(),
+    status: z.enum(['Todo', 'Review', 'Done']).optional().describe('Where it goes; default Todo.'),
+    note: note(),
+  }),
   output: () => z.boolean(),
   needs: taskNeeds,
   decide(rows, input, context) {
     const { workflow } = requireQueue(rows.defined, taskQueue)
-    if (!rows.item && input.token !== undefined) return { changes: [], result: false }
+    if (!rows.item && input.token !== undefined) return reply(false)
     const item = requireItem(rows.item, taskQueue, input.ref)
     if (item.phase !== 'held') {
       const detail = { act: 'release', state: item.state, currentToken: item.token }
@@ -68,10 +67,8 @@ export const releaseTask = operation({
   },
 })
 
-const finishInput = lazily(() =>
-  z.strictObject({ ...target(), note: note(), expectedVersion: fields.expectedVersion }),
-)
-const completeInput = lazily(() => finishInput().extend({ result: fields.result }))
+const finishInput = lazily(() => ({ ...target(), note: note(), expectedVersion: fields.expectedVersion }))
+const completeInput = lazily(() => ({ ...finishInput(), result: fields.result }))
 
 export const reviewTask = operation({
   name: 'tasks.reviewTask',
@@ -96,7 +93,7 @@ export const completeTask = operation({
 /** A held task needs its token. A free one can move wherever its state allows. */
 function end(
   rows: Loaded<ReturnType<typeof taskNeeds>>,
-  input: OutputOf<typeof completeInput>,
+  input: InputWith<typeof completeInput>,
   context: Context,
   to: 'review' | 'done',
 ): Step<TaskView> {
@@ -120,7 +117,7 @@ function end(
   return asTask(finishItem(item, { ...moved, result }, { kind }, context, late))
 
   function same() {
-    return { changes: [], result: viewTask(viewItem(item, context.now)) }
+    return reply(viewTask(viewItem(item, context.now)))
   }
 }
 
@@ -131,38 +128,37 @@ export const handoff = operation({
   summary: 'Release every task an agent holds, with a note for the next one; up to 200 per call.',
   effect: 'write',
   agentIdentifies: 'request',
-  input: () =>
-    z.strictObject({
-      note: note(),
-      to: fields.name
-        .nullable()
-        .optional()
-        .describe('The new owner, to whom they are offered first; null = nobody.'),
-      offerMs: fields.leaseMs.describe(
-        'How long only the new owner may claim them; default 10 min, 0 = anybody at once.',
-      ),
-    }),
+  input: () => ({
+    note: note(),
+    to: fields.name
+      .nullable()
+      .optional()
+      .describe('The new owner, to whom they are offered first; null = nobody.'),
+    offerMs: fields.leaseMs.describe(
+      'How long only the new owner may claim them; default 10 min, 0 = anybody at once.',
+    ),
+  }),
   output: () =>
     z.object({
       tasks: z.array(z.object({ id: z.string(), token: z.number() })),
       more: z.boolean(),
     }),
   needs: (_input, caller) => ({
-    defined: { select: 'queue', name: taskQueue } as const,
+    defined: { select: 'queue', name: taskQueue },
     // Another process with the same agent name is a stranger: what it renews stays with it.
-    held: { select: 'itemsOfAgent', ...caller, queue: taskQueue, limit: maxHandoff } as const,
+    held: { select: 'itemsOfAgent', ...caller, queue: taskQueue, limit: maxHandoff },
   }),
   decide({ defined, held }, input, context) {
     const tasks = held.map(({ id, token }) => ({ id, token }))
     const result = { tasks, more: held.length === maxHandoff }
-    if (held.length === 0) return { changes: [], result }
+    if (held.length === 0) return reply(result)
     const { workflow } = requireQueue(defined, taskQueue)
     const changes = held.map((item) => {
       const noted = noteTask(item, input.note, context.agent, context.wall)
       const free = releaseItem(noted, workflow, context)
       const { to, offerMs = offerMsDefault } = input
       const after = to === undefined ? free : handTo(free, workflow, { to, offerMs, wall: context.wall })
-      return itemChange(item, after, 'item.released', context, {
+      return change('item', item, after, 'item.released', context, {
         act: 'handoff',
         to,
         offeredUntil: after.offeredTo === null ? undefined : (after.runAt ?? undefined),

@@ -2,26 +2,23 @@
 import * as z from 'zod'
 import { readWords, taskQueue } from '../../domain/task.ts'
 import { criticalPath, type Hinted, overlaps, waves } from '../../domain/task-hint.ts'
-import { lazily } from '../../lazily.ts'
-import { type OutputOf, operation } from '../operation.ts'
+import { type OutputOf, operation, reply, view } from '../operation.ts'
 
 /** Nobody plans with more open tasks than this. */
 const maxHinted = 2000
 
-const hintsView = lazily(() =>
-  z.object({
-    overlaps: z.array(
-      z.object({
-        tasks: z.tuple([z.string(), z.string()]),
-        because: z.enum(['dependency', 'paths', 'labels']),
-        shared: z.array(z.string()),
-      }),
-    ),
-    waves: z.array(z.array(z.string())).describe('By key, or by id where a task has none.'),
-    criticalPath: z.array(z.string()),
-    more: z.boolean().describe('True when only the first 2,000 open tasks were looked at.'),
-  }),
-)
+const hintsView = view(() => ({
+  overlaps: z.array(
+    z.object({
+      tasks: z.tuple([z.string(), z.string()]),
+      because: z.enum(['dependency', 'paths', 'labels']),
+      shared: z.array(z.string()),
+    }),
+  ),
+  waves: z.array(z.array(z.string())).describe('By key, or by id where a task has none.'),
+  criticalPath: z.array(z.string()),
+  more: z.boolean().describe('True when only the first 2,000 open tasks were looked at.'),
+}))
 /** Which tasks overlap, which can run in parallel, and the longest chain. */
 export type TaskHints = OutputOf<typeof hintsView>
 
@@ -29,7 +26,7 @@ export const hints = operation({
   name: 'tasks.hints',
   summary: 'Show which tasks overlap, which can run together, and the critical path. Advisory only.',
   effect: 'read',
-  input: () => z.strictObject({}),
+  input: () => ({}),
   output: hintsView,
   needs: () => ({
     page: {
@@ -44,7 +41,7 @@ export const hints = operation({
       filter: null,
       limit: maxHinted,
       after: null,
-    } as const,
+    },
   }),
   decide({ page }) {
     // The names people use. Each is accepted wherever a task is named.
@@ -55,18 +52,15 @@ export const hints = operation({
       const inProgress = item.phase === 'held'
       return { id: item.id, inProgress, labels, paths, waitingFor: item.waitingFor }
     })
-    return {
-      changes: [],
-      result: {
-        overlaps: overlaps(tasks).map(({ tasks: [left, right], because, shared }) => ({
-          tasks: [nameOf(left), nameOf(right)] as [string, string],
-          because,
-          shared: [...shared],
-        })),
-        waves: waves(tasks).map((wave) => wave.map(nameOf)),
-        criticalPath: criticalPath(tasks).map(nameOf),
-        more: page.next !== null,
-      },
-    }
+    return reply({
+      overlaps: overlaps(tasks).map(({ tasks: [left, right], because, shared }) => ({
+        tasks: [nameOf(left), nameOf(right)] as [string, string],
+        because,
+        shared: [...shared],
+      })),
+      waves: waves(tasks).map((wave) => wave.map(nameOf)),
+      criticalPath: criticalPath(tasks).map(nameOf),
+      more: page.next !== null,
+    })
   },
 })

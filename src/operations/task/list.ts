@@ -7,7 +7,7 @@ import { lazily } from '../../lazily.ts'
 import type { Caller } from '../../port/command.ts'
 import type { ItemFilter } from '../../port/item.ts'
 import * as fields from '../fields.ts'
-import { operation } from '../operation.ts'
+import { operation, reply } from '../operation.ts'
 import { asFreed, closedBlockers } from '../subject.ts'
 import { viewItem } from '../view.ts'
 import { status, taskView, viewTask } from './view.ts'
@@ -43,20 +43,19 @@ export const listTasks = operation({
   summary: 'List tasks in claim order, then finished ones.',
   effect: 'read',
   answersAgent: true,
-  input: () =>
-    z.strictObject({
-      status: z
-        .union([status(), z.array(status()).max(4)])
-        .optional()
-        .describe('Only these.'),
-      assignee: fields.name.optional().describe('Held by this agent.'),
-      ...filter(),
-      limit: fields.limit,
-      after: fields.after,
-    }),
+  input: () => ({
+    status: z
+      .union([status(), z.array(status()).max(4)])
+      .optional()
+      .describe('Only these.'),
+    assignee: fields.name.optional().describe('Held by this agent.'),
+    ...filter(),
+    limit: fields.limit,
+    after: fields.after,
+  }),
   output: () => z.object({ tasks: z.array(taskView()), next: z.string().nullable() }),
   needs: ({ status: wanted, assignee, limit, after, ...asked }, { agent }) => ({
-    defined: { select: 'queue', name: taskQueue } as const,
+    defined: { select: 'queue', name: taskQueue },
     closed: closedBlockers,
     page: {
       select: 'items',
@@ -71,13 +70,11 @@ export const listTasks = operation({
       filter: { ...itemFilter(asked, agent), agent: assignee },
       limit: limit ?? 100,
       after: after ?? null,
-    } as const,
-  }),
-  decide: ({ page, defined, closed }, _input, { now }) => ({
-    changes: [],
-    result: {
-      tasks: page.rows.map((item) => viewTask(viewItem(asFreed(item, defined, closed), now))),
-      next: page.next,
     },
   }),
+  decide: ({ page, defined, closed }, _input, { now }) =>
+    reply({
+      tasks: page.rows.map((item) => viewTask(viewItem(asFreed(item, defined, closed), now))),
+      next: page.next,
+    }),
 })

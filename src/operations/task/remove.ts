@@ -4,24 +4,22 @@ import { assertUnneeded } from '../../domain/item-waiting.ts'
 import { assertMayRemove } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
-import { ask, operation } from '../operation.ts'
+import { ask, operation, reply } from '../operation.ts'
 import { removal } from '../queue/control.ts'
 import { dependentsOf, freed } from '../queue/dependents.ts'
 import { assertVersion } from '../subject.ts'
 import { ref, taskNeeds } from './view.ts'
 
-const input = lazily(() =>
-  z.strictObject({
-    ref: ref(),
-    reason: fields.operatorReason(),
-    force: z.boolean().optional().describe('Do it even if somebody holds it; the holder loses it.'),
-    dependents: z
-      .enum(['release'])
-      .optional()
-      .describe('What to do with tasks that depend on it: release them.'),
-    expectedVersion: fields.expectedVersion,
-  }),
-)
+const input = lazily(() => ({
+  ref: ref(),
+  reason: fields.operatorReason(),
+  force: z.boolean().optional().describe('Do it even if somebody holds it; the holder loses it.'),
+  dependents: z
+    .enum(['release'])
+    .optional()
+    .describe('What to do with tasks that depend on it: release them.'),
+  expectedVersion: fields.expectedVersion,
+}))
 
 export const removeTask = operation({
   name: 'tasks.removeTask',
@@ -33,7 +31,7 @@ export const removeTask = operation({
   output: () => z.boolean(),
   needs: taskNeeds,
   decide({ item }, { reason, force, dependents, expectedVersion }, context) {
-    if (!item) return { changes: [], result: false }
+    if (!item) return reply(false)
     assertVersion(item, expectedVersion)
     assertMayRemove(item, { force }, context)
     return ask(dependentsOf(item.id), ({ waiting }) => {

@@ -15,7 +15,7 @@ import type { Caller } from '../../port/command.ts'
 import type { ItemFilter, SearchPosition } from '../../port/item.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { ask, operation, type Step } from '../operation.ts'
+import { ask, operation, reply, type Step } from '../operation.ts'
 import { suspectsOf } from '../queue/line.ts'
 import { atHome, filter, itemFilter } from './list.ts'
 
@@ -135,38 +135,32 @@ export const seek = operation({
   summary: 'Continue the search for the next task that fits, without claiming it.',
   effect: 'read',
   class: 'client',
-  input: () =>
-    z.strictObject({
-      ...wantedTask(),
-      at: searchPlace().nullable().describe('Where the search continues; null: at the head.'),
-      isWhole: z.boolean().describe('Search the whole list at once.'),
-    }),
+  input: () => ({
+    ...wantedTask(),
+    at: searchPlace().nullable().describe('Where the search continues; null: at the head.'),
+    isWhole: z.boolean().describe('Search the whole list at once.'),
+  }),
   output: () => z.custom<Sought>(),
   needs({ at, isWhole, ...wanted }, caller) {
     const filter = filterFor(wanted, caller)
     const lists = filter === null ? [] : listsOf(filter)
     const isChosen = at !== null || lists.length < 2
     return {
-      ready: filter === null ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const) : null,
+      ready: filter === null ? { select: 'claimable', queue: taskQueue, limit: 1 } : null,
       matching: filter !== null && isChosen ? page(filter, at ?? head, isWhole ? null : readWindow) : null,
       // The search walks the shortest list and stays with it.
-      counts: isChosen ? null : ({ select: 'wordCounts', lists, limit: readWindow } as const),
+      counts: isChosen ? null : { select: 'wordCounts', lists, limit: readWindow },
       ...beside(filter, caller),
-      nextDueAt: { select: 'nextDueAt', queue: taskQueue } as const,
+      nextDueAt: { select: 'nextDueAt', queue: taskQueue },
     }
   },
   decide({ counts, nextDueAt, ...found }, { at, isWhole, ...wanted }, context): Step<Sought> {
     const isDue = nextDueAt !== null && nextDueAt <= context.wall
     const filter = filterFor(wanted, context)
-    if (counts === null || filter === null)
-      return { changes: [], result: { ...placed(found, (at ?? head).by), isDue } }
+    if (counts === null || filter === null) return reply({ ...placed(found, (at ?? head).by), isDue })
     const by = counts.indexOf(Math.min(...counts))
-    return ask(
-      { matching: page(filter, { by, from: null }, isWhole ? null : readWindow) },
-      ({ matching }) => ({
-        changes: [],
-        result: { ...placed({ ...found, matching }, by), isDue },
-      }),
+    return ask({ matching: page(filter, { by, from: null }, isWhole ? null : readWindow) }, ({ matching }) =>
+      reply({ ...placed({ ...found, matching }, by), isDue }),
     )
   },
 })

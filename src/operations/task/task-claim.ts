@@ -12,10 +12,10 @@ import type { DefinedQueue } from '../../port/queue.ts'
 import { holderWith } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { leaseLength } from '../lease/lease-length.ts'
-import { ask, type Step } from '../operation.ts'
+import { ask, change, type Step } from '../operation.ts'
 import { unblocked } from '../queue/dependents.ts'
 import { itemReclaim, lossRecords, processNeeds, rulesFor } from '../recovery/reclaim.ts'
-import { itemChange, requireQueue } from '../subject.ts'
+import { requireQueue } from '../subject.ts'
 
 /**
  * Bound to the caller's process, or to the one registered for it. Only the former renews, so only its lease is short.
@@ -93,7 +93,7 @@ export function changesOf(claim: MadeClaim, context: Context): Change[] {
   const { before, after, renewed } = claim
   const granted: Change = renewed
     ? { table: 'item', before, after }
-    : itemChange(before, after, 'item.claimed', context, takenFrom(before, after))
+    : change('item', before, after, 'item.claimed', context, takenFrom(before, after))
   return [...claim.freed, ...reclaimed, granted]
 }
 

@@ -19,14 +19,13 @@ import { DuplicateError, InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import * as fields from '../fields.ts'
-import { ask, operation, type Step } from '../operation.ts'
+import { ask, change, need, operation, reply, type Step } from '../operation.ts'
 import { ensureQueue } from '../queue/define.ts'
 import { changed, finish } from '../queue/finish.ts'
 import {
   asFreed,
   assertVersion,
   closedBlockers,
-  itemChange,
   requireItem,
   requireQueue,
   surroundingsOf,
@@ -84,20 +83,16 @@ export const addTask = operation({
   summary: 'Add a task.',
   effect: 'write',
   freshIds: () => 1,
-  input: () =>
-    z.strictObject({
-      title: title(),
-      key: fields.name.optional().describe('Your own name for it, such as T-12; unique while it is open.'),
-      ...words(),
-    }),
+  input: () => ({
+    title: title(),
+    key: fields.name.optional().describe('Your own name for it, such as T-12; unique while it is open.'),
+    ...words(),
+  }),
   output: taskView,
   needs: (input) => ({
-    defined: { select: 'queue', name: taskQueue } as const,
-    sameKey:
-      input.key === undefined
-        ? null
-        : ({ select: 'openItemByKey', queue: taskQueue, key: input.key } as const),
-    tokenFloor: { select: 'tokenFloor' } as const,
+    defined: { select: 'queue', name: taskQueue },
+    sameKey: input.key === undefined ? null : { select: 'openItemByKey', queue: taskQueue, key: input.key },
+    tokenFloor: { select: 'tokenFloor' },
     ...dependencyNeeds(input.dependsOn ?? []),
   }),
   decide(rows, input, context) {
@@ -125,7 +120,7 @@ export const addTask = operation({
     )
     assertSize(item)
     return {
-      changes: [...changes, itemChange(null, item, 'item.created', context)],
+      changes: [...changes, change('item', null, item, 'item.created', context)],
       result: viewTask(viewItem(item, context.now)),
     }
   },
@@ -140,32 +135,29 @@ export const getTask = operation({
   name: 'tasks.getTask',
   summary: 'Get a task by id or key; null when there is none.',
   effect: 'read',
-  input: () => z.strictObject({ ref: ref() }),
+  input: () => ({ ref: ref() }),
   output: () => taskView().nullable(),
   needs: (input) => ({ ...taskNeeds(input), closed: closedBlockers }),
-  decide: ({ item, defined, closed }, _input, { now }) => ({
-    changes: [],
-    result: item ? viewTask(viewItem(asFreed(item, defined, closed), now)) : null,
-  }),
+  decide: ({ item, defined, closed }, _input, { now }) =>
+    reply(item ? viewTask(viewItem(asFreed(item, defined, closed), now)) : null),
 })
 
 export const updateTask = operation({
   name: 'tasks.updateTask',
   summary: 'Update a task if it is still at the version you read. A held task only as its holder.',
   effect: 'write',
-  input: () =>
-    z.strictObject({
-      ref: ref(),
-      token: fields.token,
-      expectedVersion: fields.expectedVersion,
-      title: title().optional(),
-      ...words(),
-      status: status().optional().describe('A state that is not held; In Progress is reached by a claim.'),
-      progress: fields.json().optional().describe('Progress of the work; only its holder can set it.'),
-      note: note(),
-      force: z.boolean().optional().describe('Do it even if another agent holds it; needs a reason.'),
-      reason: fields.reason,
-    }),
+  input: () => ({
+    ref: ref(),
+    token: fields.token,
+    expectedVersion: fields.expectedVersion,
+    title: title().optional(),
+    ...words(),
+    status: status().optional().describe('A state that is not held; In Progress is reached by a claim.'),
+    progress: fields.json().optional().describe('Progress of the work; only its holder can set it.'),
+    note: note(),
+    force: z.boolean().optional().describe('Do it even if another agent holds it; needs a reason.'),
+    reason: fields.reason,
+  }),
   output: taskView,
   needs: (input) => ({ ...taskNeeds(input), ...dependencyNeeds(input.dependsOn ?? []) }),
   decide(rows, input, context): Step<TaskView> {
@@ -183,7 +175,7 @@ export const updateTask = operation({
     const edited = editTask(item, edit as TaskEdit, context.agent, context.wall)
     if (dependsOn === undefined) {
       const moved = to === undefined ? null : moveItem(edited, workflow, stateOfStatus(to), context)
-      return asTask(finish(change(moved ?? edited), context))
+      return asTask(finish(update(moved ?? edited), context))
     }
     if (to !== undefined) {
       throw new InvalidError({
@@ -192,18 +184,18 @@ export const updateTask = operation({
       })
     }
     const blockers = dependencies(rows, dependsOn)
-    const more = {
+    const more = need({
       ...surroundingsOf(item.id, [...item.ancestors.slice(-1), ...blockers.map(({ id }) => id)]),
-      parent: item.parent === null ? null : ({ select: 'itemsById', ids: [item.parent] } as const),
-    }
+      parent: item.parent === null ? null : { select: 'itemsById', ids: [item.parent] },
+    })
     return ask(more, ({ dependents, awaited, parent }) => {
       const waits = { blockers: [...(parent ?? []), ...blockers], dependents, awaited }
-      const changes = [change(setItemBlockers(edited, workflow, waits))] as const
+      const changes = [update(setItemBlockers(edited, workflow, waits))] as const
       const { after } = changes[0]
       return { changes, result: viewTask(viewItem(after, context.now)) }
     })
 
-    function change(task: Item) {
+    function update(task: Item) {
       // One call raises the version by one.
       const after = { ...task, version: item.version + 1 }
       assertSize(after)
@@ -218,15 +210,11 @@ export const checkUpdateConflict = operation({
   name: 'tasks.checkUpdateConflict',
   summary: 'Say whether a task has changed since the version you read.',
   effect: 'read',
-  input: () =>
-    z.strictObject({ ref: ref(), expectedVersion: z.int().positive().describe('The version you read.') }),
+  input: () => ({ ref: ref(), expectedVersion: z.int().positive().describe('The version you read.') }),
   output: () => z.object({ hasConflict: z.boolean(), currentVersion: z.number() }),
-  needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } as const }),
+  needs: (input) => ({ item: { select: 'item', queue: taskQueue, ref: input.ref } }),
   decide({ item: found }, input) {
     const item = requireItem(found, taskQueue, input.ref)
-    return {
-      changes: [],
-      result: { hasConflict: item.version !== input.expectedVersion, currentVersion: item.version },
-    }
+    return reply({ hasConflict: item.version !== input.expectedVersion, currentVersion: item.version })
   },
 })
