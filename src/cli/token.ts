@@ -78,7 +78,8 @@ export async function refusalOf(call: CommandCall, holding: Holding): Promise<Ho
   const { kind, name, token } = holding
   const lease = kind === 'lock' ? await lockLease(call, name) : await itemLease(call, name)
   if (lease === null || lease.token === token) return null
-  const subject = `${kind} ${name}`
+  const { queue, ref = name } = call.input as Record<string, Text>
+  const subject = kind === 'item' && queue === undefined ? `task ${ref}` : `${kind} ${ref}`
   const holder = lease.agent ?? 'an unknown agent'
   if (token !== undefined) {
     const { token: currentToken } = lease

@@ -176,8 +176,8 @@ export const updateTask = operation({
         next: 'say why: give a reason',
       })
     }
-    const { workflow } = requireQueue(rows.defined, taskQueue)
     const item = requireItem(rows.item, taskQueue, ref, token)
+    const { workflow } = requireQueue(rows.defined, taskQueue)
     const { late } = assertMayEdit(item, { agent: context.agent, token, force }, context.now)
     assertVersion(item, expectedVersion)
     const edited = editTask(item, edit as TaskEdit, context.agent, context.wall)

@@ -1,0 +1,67 @@
+/** The words of the command line: errors and help speak of what was typed, not of the library beneath. */
+import { describe, expect, test } from 'vitest'
+import { aShell } from '../support/cli.ts'
+
+describe('an error about a task', () => {
+  test.each([
+    ['task complete', ['task', 'complete', 'T-9']],
+    ['task review', ['task', 'review', 'T-9']],
+    ['task renew', ['task', 'renew', 'T-9']],
+    ['task release', ['task', 'release', 'T-9']],
+    ['task update', ['task', 'update', 'T-9', '--note', 'x']],
+    ['task claim', ['task', 'claim', 'T-9']],
+    ['task lock-status', ['task', 'lock-status', 'T-9']],
+    ['task check-conflict', ['task', 'check-conflict', 'T-9', '1']],
+    ['run --task', ['run', '--task', 'T-9', '--', 'true']],
+  ])('that does not exist names no queue: %s [S6-E3]', async (_, args) => {
+    const shell = aShell()
+    await shell.run('init')
+
+    const before = await shell.run(...args)
+    await shell.run('task', 'add', 'another', '--key', 'other')
+    const after = await shell.run(...args)
+
+    for (const { code, stderr } of [before, after]) {
+      expect(code).toBe(3)
+      expect(stderr).toContain('there is no task "T-9"')
+      expect(stderr).not.toMatch(/queue|item/)
+    }
+  })
+
+  test('that nobody has claimed says to claim it first [S6-E3]', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'one', '--key', 'T-1')
+
+    const completed = await shell.run('task', 'complete', 'T-1')
+    const renewed = await shell.run('task', 'renew', 'T-1')
+
+    expect(completed.code).toBe(4)
+    expect(completed.stderr).toMatch(/^error {2}task T-1 cannot go from Todo to Done\nnext {3}claim it first/)
+    expect(renewed.stderr).toContain('task T-1 is not yours')
+    expect(renewed.stderr).toContain('claim it first')
+    expect(`${completed.stderr}${renewed.stderr}`).not.toMatch(/queue|item|no longer/)
+  })
+
+  test('that another agent holds names the task [S6-E3]', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'one', '--key', 'T-1')
+    await shell.run('task', 'claim', 'T-1', '--agent', 'bob')
+
+    const { code, stderr } = await shell.run('task', 'complete', 'T-1')
+
+    expect(code).toBe(4)
+    expect(stderr).toContain('task T-1 is held by bob')
+    expect(stderr).not.toMatch(/queue|item/)
+  })
+})
+
+test('completing an item that nobody claimed says to claim it first [S6-E3]', async () => {
+  const shell = aShell()
+  await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+
+  const { code, stderr } = await shell.run('queue', 'complete', 'q', 'k')
+
+  expect(code).toBe(5)
+  expect(stderr).toContain('is not yours (it is pending now)')
+  expect(stderr).toContain('next   claim it first')
+})
