@@ -11,7 +11,6 @@ import { type CallParts, CommandCall } from './call.ts'
 import { confirm } from './confirm.ts'
 import { drawn } from './drawing.ts'
 import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
-import { asTyped } from './input-error.ts'
 import { type Io, readStdin, readText } from './io.ts'
 import type { Ended } from './lease-file.ts'
 import { withNearestName } from './nearest.ts'
@@ -20,6 +19,7 @@ import { type GlobalOptions, inspectSettings, isStoreNamed, readSettings, type S
 import { type Holding, holdingOf, refusalOf } from './token.ts'
 import { readJson, readValue, type Words } from './value.ts'
 import type { Input, Verb } from './verb.ts'
+import { asTyped } from './wording.ts'
 
 /** The words of a command line, as parsed by commander. */
 export interface Given {

@@ -106,7 +106,7 @@ export function assertMayEdit(
   if (item.phase !== 'held' || force || isExpired(item, now)) return { late: false }
   throw new HeldError(
     { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
-    'give the token of your grant, wait until the lease ends, or use force with a reason',
+    'give the token of your grant, wait until the lease ends, or use `force` with a `reason`',
   )
 }
 
@@ -115,7 +115,7 @@ export function assertMayRemove(item: Item, { force }: { force?: boolean | undef
   if (item.phase !== 'held' || force || hasLapsed(item, at)) return
   throw new HeldError(
     { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
-    'let its holder release it, wait until the lease ends, or remove it with force',
+    'let its holder release it, wait until the lease ends, or remove it with `force`',
   )
 }
 

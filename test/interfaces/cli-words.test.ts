@@ -1,5 +1,6 @@
 /** The words of the command line: errors and help speak of what was typed, not of the library beneath. */
 import { describe, expect, test } from 'vitest'
+import { listCommands } from '../../dist/cli/reference.js'
 import { aShell } from '../support/cli.ts'
 
 describe('an error about a task', () => {
@@ -64,4 +65,55 @@ test('completing an item that nobody claimed says to claim it first [S6-E3]', as
   expect(code).toBe(5)
   expect(stderr).toContain('is not yours (it is pending now)')
   expect(stderr).toContain('next   claim it first')
+})
+
+describe('the help', () => {
+  test('speaks of options and arguments as they are typed, and of no null, false or milliseconds [S6-E4]', async () => {
+    const commands = await listCommands()
+    const texts = commands.flatMap(({ name, summary, help, arguments: words, options }) => [
+      { where: name, text: summary },
+      { where: name, text: help },
+      ...words.map(({ name: word, description }) => ({ where: `${name} ${word}`, text: description })),
+      // What is inside of JSON has the library's names.
+      ...options
+        .filter(({ kind }) => kind !== 'json')
+        .map(({ flags, description }) => ({ where: `${name} ${flags}`, text: description })),
+    ])
+
+    const libraryWords =
+      /\b[a-z]+[A-Z]\w*|\bnull\b|\b(?:[Ff]alse|[Tt]rue) (?:when|if|=)|(?<!\d )\bms\b|\b(?:HELD|LEASE_LOST|NOT_FOUND)\b/
+    const found = texts.filter(({ text }) => libraryWords.test(text))
+
+    expect(found).toEqual([])
+    expect(texts.length).toBeGreaterThan(500)
+  })
+
+  test('keeps the unit of a bound [S6-E4]', async () => {
+    const { stdout } = await aShell().run('queue', 'define', '--help')
+
+    expect(stdout).toMatch(/at least\s+500\s+ms/)
+  })
+})
+
+test.each<[string, string[], string]>([
+  [
+    'runAt',
+    ['queue', 'add', 'q', '1', '--delay', '1h', '--run-at', '+1h'],
+    '--run-at and --delay cannot both',
+  ],
+  ['force', ['task', 'remove', 'held', '--reason', 'x'], 'remove it with --force'],
+  ['a reason', ['task', 'update', 'held', '--force', '--note', 'x'], '--force changes a task'],
+  ['fromReview', ['task', 'claim', 'reviewed'], 'claim it with --from-review'],
+  ['renew', ['run', '--lock', 'l', '--lease', '100ms', '--', 'true'], 'at least 500 ms'],
+])('an error that says %s uses the name of the option [S6-E4]', async (_, args, expected) => {
+  const shell = aShell()
+  await shell.run('task', 'add', 'one', '--key', 'held')
+  await shell.run('task', 'claim', 'held', '--agent', 'bob')
+  await shell.run('task', 'add', 'two', '--key', 'reviewed')
+  await shell.run('task', 'review', 'reviewed')
+
+  const { stderr } = await shell.run(...args)
+
+  expect(stderr).toContain(expected)
+  expect(stderr).not.toMatch(/`|\b[a-z]+[A-Z]/)
 })

@@ -170,7 +170,7 @@ export type LockStatus = OutputOf<typeof lockStatus>
 
 export const getLockStatus = operation({
   name: 'tasks.getLockStatus',
-  summary: 'Get the lock of a task: holder, since when, until when; null when it is free.',
+  summary: 'Get the lock of a task, unless it is free: holder, since when, until when.',
   effect: 'read',
   facts: ['deaths'],
   input: () => z.strictObject({ ref: ref(), deaths: deaths() }),

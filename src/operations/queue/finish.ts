@@ -219,7 +219,7 @@ export function failHeld(
 
 export const release = operation({
   name: 'queue.release',
-  summary: 'Release an item unfinished. False when it was no longer yours.',
+  summary: 'Release an item unfinished, if it is still yours.',
   effect: 'write',
   input: () => z.strictObject({ ...itemInput(), reason: fields.reason }),
   output: () => z.boolean(),

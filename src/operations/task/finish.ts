@@ -28,7 +28,7 @@ export const renewLease = operation({
 
 export const releaseTask = operation({
   name: 'tasks.releaseTask',
-  summary: 'Release a task. False when nobody holds it; HELD, naming the holder, when somebody else does.',
+  summary: 'Release a task you hold. If somebody else holds it, the refusal names the holder.',
   effect: 'write',
   input: () =>
     z.strictObject({

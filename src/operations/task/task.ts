@@ -172,8 +172,8 @@ export const updateTask = operation({
     const { ref, token, expectedVersion, status: to, dependsOn, force, reason, ...edit } = input
     if (force && !reason) {
       throw new InvalidError({
-        what: 'updateTask with force changes a task that another agent holds',
-        next: 'say why: give a reason',
+        what: '`force` changes a task that another agent holds',
+        next: 'say why, with `reason`',
       })
     }
     const item = requireItem(rows.item, taskQueue, ref, token)
