@@ -184,9 +184,17 @@ export class LeaseLostError extends HoldfastError {
   declare readonly facts: ErrorFacts['LEASE_LOST']
 
   constructor(facts: ErrorFacts['LEASE_LOST']) {
+    const { subject, reason, token, currentToken } = facts
+    // Without a token, the caller may never have held it.
     super('LEASE_LOST', {
-      what: `${facts.subject} is no longer yours (${facts.reason}): your token ${facts.token ?? 'none'}, current token ${facts.currentToken ?? 'none'}`,
-      next: 'stop working on it; claim again if you still want it',
+      what:
+        token === null
+          ? `${subject} is not yours (${reason}), and no token was given`
+          : `${subject} is no longer yours (${reason}): your token ${token}, current token ${currentToken ?? 'none'}`,
+      next:
+        token === null
+          ? 'claim it first; if you had claimed it, stop working on it'
+          : 'stop working on it; claim again if you still want it',
       facts,
     })
   }

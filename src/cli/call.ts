@@ -14,7 +14,7 @@ import { makeFolderFor, storeFile } from './home.ts'
 import type { Io } from './io.ts'
 import { LeaseFiles, leaseFolder } from './lease-file.ts'
 import { printJson, printTalk, printText } from './print.ts'
-import type { Settings } from './settings.ts'
+import { isStoreNamed, type Settings } from './settings.ts'
 import type { Call, Input } from './verb.ts'
 import { type Known, type View, viewFor } from './view.ts'
 
@@ -78,7 +78,7 @@ export class CommandCall implements Call {
     const { store, namespace, agent, durability, busyTimeoutMs, home } = this.settings
     const { mayMake, heals, lives } = this.#parts
     const file = storeFile(store.value)
-    if (!mayMake && file !== null && !existsSync(file)) throw noStore(file)
+    if (!mayMake && file !== null && !existsSync(file)) throw noStore(file, this.settings)
     if (makeFolderFor(store.value, home)) this.say(`made ${home.folder}`)
     this.#opened = await open(store.value, {
       agent: agent.value,
@@ -169,10 +169,15 @@ export class CommandCall implements Call {
   }
 }
 
-function noStore(file: string): HoldfastError {
+function noStore(file: string, settings: Settings): HoldfastError {
+  const isNamed = isStoreNamed(settings)
   return new NotFoundError({
-    what: `there is no store at ${file}`,
-    next: 'create one with `holdfast init`, or point to it with --store or HOLDFAST_URL',
+    what: isNamed
+      ? `there is no store at ${file}`
+      : `there is no store in this folder or above it: ${file} does not exist`,
+    next: isNamed
+      ? 'check the path; `holdfast init` creates the store'
+      : 'go to the folder of your store, create one with `holdfast init`, or name one with --store or HOLDFAST_URL',
     facts: { store: file },
   })
 }

@@ -38,7 +38,10 @@ const pruneAt = 50
 /** A completion is retried soon or never. */
 const maxCompleted = 20
 /** Any other file in the folder is not ours to remove. */
-const isLeaseFile = /^(done-)?(item|lock)-[0-9a-f]{24}-\d+\.json(\.\d+)?$/
+const isLeaseFile = /^((?:done|lost)-)?(item|lock)-[0-9a-f]{24}-\d+\.json(\.\d+)?$/
+
+/** How a lease ended, if later commands need to know: a completion may be retried, and what was lost stays lost. */
+export type Ended = 'done' | 'lost'
 const folderEnd = '-leases'
 const leaseFileBytes = 8192
 
@@ -58,14 +61,9 @@ export class LeaseFiles {
   }
 
   keep(leased: Leased, token: number, now: number): void {
-    if (this.#folder === null) return
-    makeLeaseFolder(this.#folder)
-    const { kind, name } = leased
-    writePlainFile(
-      join(this.#folder, this.#fileOf(leased, token)),
-      `${JSON.stringify({ kind, name, token })}\n`,
-    )
-    if (kind === 'item') this.#remove(leased, (each) => each < token)
+    this.#write(this.#fileOf(leased, token), leased, token)
+    if (leased.kind === 'item') this.#remove(leased, (each) => each < token)
+    for (const file of this.#ended(leased, 'lost')) this.#unlink(file)
     this.#prune(now)
   }
 
@@ -84,41 +82,47 @@ export class LeaseFiles {
     this.#remove(leased, (each) => (leased.kind === 'lock' ? each === token : each <= token))
   }
 
-  /** The lease ended with its item completed. The token is kept for a while, in case the completion is retried. */
-  complete(leased: Leased, token: number): void {
+  /** The lease ended in a way that later commands need to know. */
+  end(leased: Leased, token: number, how: Ended): void {
     this.forget(leased, token)
     try {
-      this.#noteCompleted(leased, token)
+      this.#write(`${how}-${this.#fileOf(leased, token)}`, leased, token)
     } catch {
-      // The folder belongs to another user or is not writable. The item is completed anyway.
+      // The folder belongs to another user or is not writable. The lease has ended anyway.
+      return
     }
+    const completed = this.#names().filter((file) => file.startsWith('done-'))
+    if (completed.length <= maxCompleted) return
+    // A token granted later is larger.
+    const newestFirst = completed.sort((left, right) => tokenOf(right) - tokenOf(left))
+    for (const file of newestFirst.slice(maxCompleted)) this.#unlink(file)
   }
 
-  #noteCompleted(leased: Leased, token: number): void {
+  /** The latest token of a lease on this that ended here in one of these ways. */
+  findEnded(leased: Leased, ways: readonly Ended[]): number | undefined {
+    const tokens = ways.flatMap((how) => this.#ended(leased, how)).map(tokenOf)
+    return tokens.length === 0 ? undefined : Math.max(...tokens)
+  }
+
+  #ended(leased: Leased, how: Ended): string[] {
+    return this.#names().filter((file) => file.startsWith(`${how}-${this.#markOf(leased)}`))
+  }
+
+  #write(file: string, { kind, name }: Leased, token: number): void {
     if (this.#folder === null) return
     makeLeaseFolder(this.#folder)
-    const { kind, name } = leased
-    const text = `${JSON.stringify({ kind, name, token })}\n`
-    writePlainFile(join(this.#folder, `${completedPrefix}${this.#fileOf(leased, token)}`), text)
-    const files = this.#names().filter((file) => file.startsWith(completedPrefix))
-    if (files.length <= maxCompleted) return
-    // A token granted later is larger.
-    const newestFirst = files.sort((left, right) => tokenOf(right) - tokenOf(left))
-    for (const file of newestFirst.slice(maxCompleted)) rmSync(join(this.#folder, file), { force: true })
-  }
-
-  /** The token under which an item was completed here. */
-  findCompleted(leased: Leased): number | undefined {
-    const mark = `${completedPrefix}${this.#markOf(leased)}`
-    const files = this.#names().filter((file) => file.startsWith(mark))
-    return files.length === 0 ? undefined : Math.max(...files.map(tokenOf))
+    writePlainFile(join(this.#folder, file), `${JSON.stringify({ kind, name, token })}\n`)
   }
 
   #remove(leased: Leased, isMeant: (token: number) => boolean): void {
     for (const file of this.#names()) {
       const token = this.#tokenIn(file, leased)
-      if (token !== null && isMeant(token)) rmSync(join(this.#folder as string, file), { force: true })
+      if (token !== null && isMeant(token)) this.#unlink(file)
     }
+  }
+
+  #unlink(file: string): void {
+    rmSync(join(this.#folder as string, file), { force: true })
   }
 
   #names(): string[] {
@@ -156,8 +160,6 @@ export class LeaseFiles {
     }
   }
 }
-
-const completedPrefix = 'done-'
 
 /** NaN for an incomplete file, whose command died while writing it. */
 function tokenOf(file: string): number {

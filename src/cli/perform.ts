@@ -11,14 +11,15 @@ import { type CallParts, CommandCall } from './call.ts'
 import { confirm } from './confirm.ts'
 import { drawn } from './drawing.ts'
 import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
-import { asTyped } from './input-error.ts'
 import { type Io, readStdin, readText } from './io.ts'
+import type { Ended } from './lease-file.ts'
 import { withNearestName } from './nearest.ts'
 import { printJson, printTalk, printText } from './print.ts'
-import { type GlobalOptions, inspectSettings, readSettings } from './settings.ts'
-import { type Holding, holdingOf, whoHolds } from './token.ts'
+import { type GlobalOptions, inspectSettings, isStoreNamed, readSettings, type Settings } from './settings.ts'
+import { type Holding, holdingOf, refusalOf } from './token.ts'
 import { readJson, readValue, type Words } from './value.ts'
 import type { Input, Verb } from './verb.ts'
+import { asTyped } from './wording.ts'
 
 /** The words of a command line, as parsed by commander. */
 export interface Given {
@@ -62,6 +63,7 @@ async function performTyped(
     input,
     options: given.options,
     rest: operation === null ? given.positional.flat().filter((word) => word !== undefined) : [],
+    mayMake: mayMake(verb, given.options, settings),
     ...wantsOf(verb, operation),
   })
   try {
@@ -81,9 +83,14 @@ function assertInput(operation: AnyOperation, input: Input): void {
 }
 
 /** A claim heals first, because no other process may be running to do it. */
-function wantsOf(verb: Verb, operation: AnyOperation | null): Pick<CallParts, 'mayMake' | 'heals' | 'lives'> {
+function wantsOf(verb: Verb, operation: AnyOperation | null): Pick<CallParts, 'heals' | 'lives'> {
   const heals = operation !== null && operation.effect !== 'read' && verb.grants !== undefined
-  return { mayMake: verb.makesStore === true, heals, lives: verb.lives === true }
+  return { heals, lives: verb.lives === true }
+}
+
+function mayMake({ makesStore }: Verb, options: Input, settings: Settings): boolean {
+  const makes = typeof makesStore === 'function' ? makesStore(options) : makesStore
+  return makes === 'always' || (makes === 'named' && isStoreNamed(settings))
 }
 
 async function act(verb: Verb, operation: AnyOperation | null, call: CommandCall): Promise<number> {
@@ -94,21 +101,15 @@ async function act(verb: Verb, operation: AnyOperation | null, call: CommandCall
   const holding = await holdingOf(verb, call)
   if (holding?.token !== undefined) call.input = { ...call.input, token: holding.token }
   const answer = await acted(verb, call, holding)
-  if (exitOf(verb, answer) === errorCodes.LEASE_LOST.exit) await assertLost(call, holding)
+  const isLost = exitOf(verb, answer) === errorCodes.LEASE_LOST.exit
+  if (isLost && holding !== null && holding.token === undefined) {
+    const refusal = await refusalOf(call, holding)
+    if (refusal !== null) throw refusal
+  }
   noting(call, () => remember(verb, call, holding, answer))
   if (answer === null && verb.missing) throw notFound(verb.missing(call.input))
   await show(verb, operation, call, answer)
   return exitOf(verb, answer)
-}
-
-/**
- * Without a token, nothing can have been lost. If the lease is held, it is another agent's, or this agent's under a
- * grant that the command did not name: throws HELD instead.
- */
-async function assertLost(call: CommandCall, holding: Holding | null): Promise<void> {
-  if (holding === null || holding.token !== undefined) return
-  const held = await whoHolds(call, holding)
-  if (held !== null) throw held
 }
 
 /** Asks for confirmation on a terminal. Elsewhere nobody can answer, so `--yes` must have been given. */
@@ -128,11 +129,12 @@ async function acted(verb: Verb, call: CommandCall, holding: Holding | null): Pr
     if (verb.act) return await verb.act(call)
     return await call.execute(verb.operation as OperationName, call.input)
   } catch (error) {
-    if (isHoldfastError(error) && error.code === 'LEASE_LOST') {
-      noting(call, () => forget(call, holding))
-      await assertLost(call, holding)
-    }
-    throw error
+    if (holding === null || !isHoldfastError(error)) throw error
+    // Without a token nothing can have been lost; with one, whoever holds it now has taken it.
+    const isDoubtful = error.code === (holding.token === undefined ? 'LEASE_LOST' : 'HELD')
+    const refusal = (isDoubtful ? await refusalOf(call, holding) : null) ?? error
+    if (refusal.code === 'LEASE_LOST') noting(call, () => end(call, holding, 'lost'))
+    throw refusal
   }
 }
 
@@ -140,13 +142,14 @@ function remember(verb: Verb, call: CommandCall, holding: Holding | null, answer
   const { now } = call.view
   for (const grant of verb.grants?.(answer, call) ?? []) call.leases.keep(grant, grant.token, now)
   if (holding?.token === undefined || verb.grants) return
-  if (!verb.isOver?.(answer)) call.leases.touch(holding, holding.token, now)
-  else if (verb.completes) call.leases.complete(holding, holding.token)
-  else forget(call, holding)
+  if (exitOf(verb, answer) === errorCodes.LEASE_LOST.exit) end(call, holding, 'lost')
+  else if (!verb.isOver?.(answer)) call.leases.touch(holding, holding.token, now)
+  else if (verb.completes) end(call, holding, 'done')
+  else call.leases.forget(holding, holding.token)
 }
 
-function forget(call: CommandCall, holding: Holding | null): void {
-  if (holding?.token !== undefined) call.leases.forget(holding, holding.token)
+function end(call: CommandCall, holding: Holding | null, how: Ended): void {
+  if (holding?.token !== undefined) call.leases.end(holding, holding.token, how)
 }
 
 /** The change is already committed, so a file that cannot be written must not hide the answer and its token. */

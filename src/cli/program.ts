@@ -13,6 +13,7 @@ import type { GlobalOptions } from './settings.ts'
 import { suggestionFor } from './suggestion.ts'
 import type { Verb } from './verb.ts'
 import { viewFor } from './view.ts'
+import { describeField, inCommandWords } from './wording.ts'
 
 export type { Io } from './io.ts'
 
@@ -159,17 +160,22 @@ export function operationOf(verb: Verb): AnyOperation | null {
 /** Adds the arguments, options and help of one verb. */
 function describeVerb(command: Command, verb: Verb, act: Act): void {
   const operation = operationOf(verb)
-  command.description(verb.summary ?? operation?.summary ?? '')
   command.configureHelp({ ...command.configureHelp(), showGlobalOptions: true })
   if (verb.section) command.helpGroup(verb.section)
   if (verb.help) command.addHelpText('after', `\n${verb.help}\n`)
   const fields = operation ? fieldsOf(operation) : new Map<string, Field>()
+  command.description(inCommandWords(verb.summary ?? operation?.summary ?? '', verb, fields))
   const positional = (verb.positional ?? []).map((name) => fields.get(name) as Field)
   for (const [index, field] of positional.entries())
-    command.argument(argumentOf(field, verb, index === positional.length - 1), field.description)
+    command.argument(
+      argumentOf(field, verb, index === positional.length - 1),
+      describeField(field, verb, fields),
+    )
   for (const [name, description] of verb.arguments ?? []) command.argument(name, description)
   const optional = offeredFields(verb, fields)
-  for (const field of optional) for (const option of optionsFor(field, verb)) command.addOption(option)
+  for (const field of optional)
+    for (const option of optionsFor(field, verb, describeField(field, verb, fields)))
+      command.addOption(option)
   for (const { flags, description, isRepeatable, isRequired } of ownOptions(verb)) {
     const option = new Option(flags, description).makeOptionMandatory(isRequired === true)
     command.addOption(isRepeatable ? option.argParser(collect) : option)
@@ -223,26 +229,17 @@ const placeholders: Readonly<Record<Field['kind'], string>> = {
   json: ' <json>',
 }
 
-function optionsFor(field: Field, { negatable, optional }: Verb): Option[] {
+function optionsFor(field: Field, { negatable, optional }: Verb, description: string): Option[] {
   const name = optionName(field)
   const several = ['texts', 'durations', 'choices'].includes(field.kind)
   const known = field.choices.length > 0 ? ` (${field.choices.join(', ')})` : ''
   const again = several ? ' Repeatable.' : ''
-  const option = new Option(
-    `--${name}${placeholders[field.kind]}`,
-    `${inUnits(field)}${known}${again}`.trim(),
-  )
+  const option = new Option(`--${name}${placeholders[field.kind]}`, `${description}${known}${again}`.trim())
   if (several) option.argParser(collect)
   const isFound = optional?.includes(field.name) === true
   if (!field.isOptional && !isFound && field.kind !== 'boolean') option.makeOptionMandatory()
   const negation = negatable?.[field.name]
   return negation === undefined ? [option] : [option, new Option(`--no-${name}`, negation)]
-}
-
-/** Descriptions of the library speak of milliseconds; on the command line, every duration and time has its unit. */
-function inUnits({ kind, description }: Field): string {
-  const isTimed = kind === 'duration' || kind === 'durations' || kind === 'time'
-  return isTimed ? description.replace(/,? (?:in )?ms\b(?: since 1970)?/g, '') : description
 }
 
 function collect(word: string, before: readonly string[] | undefined): readonly string[] {

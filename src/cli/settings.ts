@@ -36,6 +36,11 @@ export interface Settings {
   readonly busyTimeoutMs: Setting<number>
 }
 
+/** Somebody named this store; it is not just the one that belongs to the current folder. */
+export function isStoreNamed({ store, home }: Pick<Settings, 'store' | 'home'>): boolean {
+  return store.origin !== home.because
+}
+
 /** As parsed by commander. */
 export interface GlobalOptions {
   readonly json?: boolean

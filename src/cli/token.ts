@@ -3,7 +3,7 @@
 import { processingLockName } from '../domain/queue.ts'
 import { withoutCredentials } from '../domain/store-url.ts'
 import { taskQueue } from '../domain/task.ts'
-import { HeldError, InvalidError } from '../errors.ts'
+import { HeldError, type HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
 import type { CommandCall } from './call.ts'
 import type { Leased } from './lease-file.ts'
 import { located } from './settings.ts'
@@ -22,11 +22,17 @@ export async function holdingOf(verb: Verb, call: CommandCall): Promise<Holding 
   if (token !== undefined) return { ...(await leasedBy(verb.holds, call, false)), token: token as number }
   const direct = await leasedBy(verb.holds, call, false)
   const granted = exportedToken(call, direct.kind, [direct.name]) ?? call.leases.find(direct)
-  if (granted !== undefined || direct.kind === 'lock') return { ...direct, token: granted }
+  if (granted !== undefined) return { ...direct, token: granted }
   // Lease files are stored by id, so a key has to be looked up first.
-  const leased = await leasedBy(verb.holds, call, true)
+  const leased = direct.kind === 'lock' ? direct : await leasedBy(verb.holds, call, true)
   const known = exportedToken(call, leased.kind, [direct.name, leased.name]) ?? call.leases.find(leased)
-  return { ...leased, token: known ?? (verb.completes ? call.leases.findCompleted(leased) : undefined) }
+  return { ...leased, token: known ?? endedToken(verb, call, leased) }
+}
+
+/** A completion may be repeated. What was lost stays lost, until it is claimed again. */
+function endedToken({ completes, grants }: Verb, call: CommandCall, leased: Leased): number | undefined {
+  if (grants) return undefined
+  return call.leases.findEnded(leased, completes ? ['done', 'lost'] : ['lost'])
 }
 
 async function leasedBy(
@@ -65,14 +71,22 @@ async function lockOf(call: CommandCall, run: string): Promise<string> {
 }
 
 /**
- * A caller that gives no token, and for whom none is stored, has not lost the lease. Someone else holds it, or this
- * agent does elsewhere. Null if nobody holds it.
+ * The right one of two refusals: without a token, nothing can have been lost, so whoever holds it is named (HELD); with
+ * an older token than the current one, the lease was lost (LEASE_LOST). Null if nobody holds it, or under this token.
  */
-export async function whoHolds(call: CommandCall, { kind, name }: Leased): Promise<HeldError | null> {
+export async function refusalOf(call: CommandCall, holding: Holding): Promise<HoldfastError | null> {
+  const { kind, name, token } = holding
   const lease = kind === 'lock' ? await lockLease(call, name) : await itemLease(call, name)
-  if (lease === null) return null
+  if (lease === null || lease.token === token) return null
+  const { queue, ref = name } = call.input as Record<string, Text>
+  const subject = kind === 'item' && queue === undefined ? `task ${ref}` : `${kind} ${ref}`
+  const holder = lease.agent ?? 'an unknown agent'
+  if (token !== undefined) {
+    const { token: currentToken } = lease
+    return new LeaseLostError({ subject, token, currentToken, holder, reason: 'it was granted again' })
+  }
   return new HeldError(
-    { subject: `${kind} ${name}`, holder: lease.agent ?? 'an unknown agent', expiresAt: lease.expiresAt },
+    { subject, holder, expiresAt: lease.expiresAt },
     'give the token of your grant with --token, or wait until the lease ends',
   )
 }
@@ -80,11 +94,12 @@ export async function whoHolds(call: CommandCall, { kind, name }: Leased): Promi
 interface Held {
   readonly agent: string | null
   readonly expiresAt: number | null
+  readonly token: number | null
 }
 
 async function lockLease(call: CommandCall, name: string): Promise<Held | null> {
-  const info = await call.execute('locks.getCurrentLockInfo', { name })
-  return info.isLocked ? { agent: info.holder, expiresAt: info.expiresAt } : null
+  const { isLocked, holder, expiresAt, token } = await call.execute('locks.getCurrentLockInfo', { name })
+  return isLocked ? { agent: holder, expiresAt, token } : null
 }
 
 async function itemLease(call: CommandCall, id: string): Promise<Held | null> {

@@ -59,8 +59,12 @@ export interface Verb<Name extends OperationName = OperationName, Answer = unkno
   readonly inspects?: true
   /** Used when the noun is given without a verb. */
   readonly isDefault?: true
-  /** Creates a missing store. Verbs without this fail instead. */
-  readonly makesStore?: true
+  /**
+   * Creates a missing store: `always` for what adds or defines something; `named` for what is as good in an empty store
+   * but would guard nothing in the wrong folder, so only where `--store`, `HOLDFAST_URL` or a setting names the store.
+   * Verbs without this take or read what is there, and fail instead.
+   */
+  readonly makesStore?: 'always' | 'named' | ((options: Input) => 'named' | undefined)
   /** Its process itself holds what it claims, renews it, and heals in the meantime. */
   readonly lives?: true
   /** Leases granted by the answer. */

@@ -11,7 +11,7 @@ export function dueAt({ runAt, delayMs }: Due, wall: number): number | null | un
   if (delayMs === undefined) return runAt
   if (runAt === undefined) return wall + delayMs
   throw new InvalidError({
-    what: `runAt ${runAt} and delayMs ${delayMs} cannot both be given`,
+    what: '`runAt` and `delayMs` cannot both be given',
     next: 'give one of them',
   })
 }

@@ -7,6 +7,7 @@ import { IllegalMoveError } from '../errors.ts'
 import type { Failure } from './failure.ts'
 import type { Json } from './json.ts'
 import type { LeaseColumns } from './lease.ts'
+import { statusOf, taskQueue } from './task-status.ts'
 import { type State, stateOf, type Workflow } from './workflow.ts'
 
 /**
@@ -82,7 +83,13 @@ export interface Clocks {
 }
 
 export function describeItem(item: Pick<Item, 'id' | 'key' | 'queue'>): string {
+  if (item.queue === taskQueue) return `task ${item.key ?? item.id}`
   return `item ${item.key === null ? item.id : `${item.key} (${item.id})`} of queue ${item.queue}`
+}
+
+/** A state in the words of its users: those of a task are called statuses. */
+function describeState({ queue }: Pick<Item, 'queue'>, state: string): string {
+  return (queue === taskQueue && statusOf(state)) || state
 }
 
 /** The only place that decides which line an item is in, except when no rule knows its state (`quarantineItem`). */
@@ -122,7 +129,7 @@ export function setItemPriority(item: Item, priority: number): Item | null {
   if (item.phase === 'closed') {
     throw new IllegalMoveError(
       { subject: describeItem(item), from: item.state, to: item.state },
-      `${item.state} is a terminal state`,
+      `${describeState(item, item.state)} is a terminal state`,
     )
   }
   return item.priority === priority ? null : { ...item, priority, version: item.version + 1 }
@@ -228,8 +235,11 @@ export function copyOf(item: Item): Draft {
 }
 
 export function illegal(item: Item, to: string, from: State): IllegalMoveError {
-  const next = from.closed
-    ? `${item.state} is a terminal state`
-    : `from ${item.state} it may go to ${from.moves.join(', ') || 'no other state'}`
-  return new IllegalMoveError({ subject: describeItem(item), from: item.state, to }, next)
+  const named = (state: string) => describeState(item, state)
+  const moves = from.moves.map(named).join(', ')
+  const facts = { subject: describeItem(item), from: named(item.state), to: named(to) }
+  if (from.closed) return new IllegalMoveError(facts, `${facts.from} is a terminal state`)
+  const next = `from ${facts.from} it may go to ${moves || 'no other state'}`
+  const unclaimed = moves === '' ? 'claim it first' : `claim it first; unclaimed, it may only go to ${moves}`
+  return new IllegalMoveError(facts, from.claimTo === undefined ? next : unclaimed)
 }

@@ -71,7 +71,7 @@ export function assertRenewable(leaseMs: unknown): void {
   if (typeof leaseMs !== 'number' || !(leaseMs >= 0) || leaseMs >= renewableLeaseMsMin) return
   throw new InvalidError({
     what: `a lease of ${leaseMs} ms cannot be renewed in time`,
-    next: `ask for at least ${renewableLeaseMsMin} ms, or for one that is not renewed (\`renew: false\`)`,
+    next: `ask for at least ${renewableLeaseMsMin} ms; only a lease that nobody renews can be shorter`,
     facts: { leaseMs, leaseMsMin: renewableLeaseMsMin },
   })
 }

@@ -20,32 +20,14 @@ import {
   renew,
 } from './lease.ts'
 import { type ItemRules, type ReclaimedItem, recoverItem } from './recovery.ts'
+import { statusOf } from './task-status.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
-/** The queue that holds all tasks of a namespace. */
-export const taskQueue = 'tasks'
+export { stateOfStatus, statusOf, type TaskStatus, taskQueue, taskStatuses } from './task-status.ts'
+
 export const taskLeaseMs = 30 * 60 * 1000
 /** Older notes remain in the events. */
 const maxNotes = 50
-
-/** States as the source of the tasks spells them. */
-const statusByState = {
-  todo: 'Todo',
-  in_progress: 'In Progress',
-  review: 'Review',
-  done: 'Done',
-} as const
-/** The status of a task, as people see it. */
-export type TaskStatus = (typeof statusByState)[keyof typeof statusByState]
-export const taskStatuses = Object.values(statusByState)
-
-export function statusOf(state: string): TaskStatus {
-  return statusByState[state as keyof typeof statusByState]
-}
-
-export function stateOfStatus(status: TaskStatus): string {
-  return status.toLowerCase().replace(' ', '_')
-}
 
 export type Note = { readonly at: number; readonly by: string; readonly text: string }
 
@@ -124,7 +106,7 @@ export function assertMayEdit(
   if (item.phase !== 'held' || force || isExpired(item, now)) return { late: false }
   throw new HeldError(
     { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
-    'give the token of your grant, wait until the lease ends, or use force with a reason',
+    'give the token of your grant, wait until the lease ends, or use `force` with a `reason`',
   )
 }
 
@@ -133,7 +115,7 @@ export function assertMayRemove(item: Item, { force }: { force?: boolean | undef
   if (item.phase !== 'held' || force || hasLapsed(item, at)) return
   throw new HeldError(
     { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
-    'let its holder release it, wait until the lease ends, or remove it with force',
+    'let its holder release it, wait until the lease ends, or remove it with `force`',
   )
 }
 
@@ -246,8 +228,8 @@ export function claimTask(
   }
   if (stateOf(rules.workflow, free.state).claimByNameTo !== undefined && !request.fromReview) {
     throw new IllegalMoveError(
-      { subject: describeItem(free), from: free.state, to: 'claimed' },
-      'it waits for a reviewer; use fromReview to take it back out of review',
+      { subject: describeItem(free), from: statusOf(free.state), to: 'In Progress' },
+      'it waits for a reviewer; claim it with `fromReview` to take it back',
     )
   }
   const open = mayTake ? { ...promoteItem(free, rules.workflow), version: free.version } : free

@@ -2,8 +2,9 @@
 import { builtInWorkflow } from '../domain/built-in-workflows.ts'
 import { maxWalked } from '../domain/dependency.ts'
 import type { StoredEvent } from '../domain/event.ts'
-import type { Item } from '../domain/item.ts'
+import { describeItem, type Item } from '../domain/item.ts'
 import { withoutClosedBlockers } from '../domain/item-waiting.ts'
+import { taskQueue } from '../domain/task-status.ts'
 import type { Workflow } from '../domain/workflow.ts'
 import { HoldfastError, LeaseLostError, NotFoundError, VersionMismatchError } from '../errors.ts'
 import type { DefinedQueue } from '../port/queue.ts'
@@ -44,16 +45,17 @@ export function requireItem(
   if (item) return item
   if (token !== undefined) {
     throw new LeaseLostError({
-      subject: `item ${ref} of queue ${queue}`,
+      subject: queue === taskQueue ? `task ${ref}` : `item ${ref} of queue ${queue}`,
       token,
       currentToken: null,
       holder: null,
-      reason: 'there is no such item any more',
+      reason: 'it no longer exists',
     })
   }
+  const isTask = queue === taskQueue
   throw new NotFoundError({
-    what: `queue ${queue} has no item "${ref}"`,
-    next: 'list the queue to see what is there; finished items are removed after their retention',
+    what: isTask ? `there is no task "${ref}"` : `queue ${queue} has no item "${ref}"`,
+    next: `list the ${isTask ? 'tasks' : 'queue'} to see what is there; ${isTask ? 'done tasks' : 'finished items'} are removed after their retention`,
     facts: { queue, ref },
   })
 }
@@ -82,5 +84,5 @@ export function asFreed(item: Item, defined: DefinedQueue | null, closed: readon
 
 export function assertVersion(item: Item, expected: number | undefined): void {
   if (expected === undefined || expected === item.version) return
-  throw new VersionMismatchError({ subject: `item ${item.id}`, expected, current: item.version })
+  throw new VersionMismatchError({ subject: describeItem(item), expected, current: item.version })
 }

@@ -389,7 +389,7 @@ describe('moving', () => {
   test.each([
     ['closed', itemIn(job, 'done'), job, 'pending', 'done is a terminal state'],
     ['open', itemIn(merge, 'testing'), merge, 'merged', 'from testing it may go to ready_to_merge, failed_'],
-    ['without moves', newItem(printing), printing, 'printed', 'from queued it may go to no other state'],
+    ['without moves', newItem(printing), printing, 'printed', 'claim it first'],
   ])('a refusal says where an item that is %s may go instead', (_, item, workflow, to, next) => {
     const refusal = refusalOf(() => moveItem(item, workflow, to, at))
 

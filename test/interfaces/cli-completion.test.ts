@@ -139,6 +139,7 @@ describe('the scripts', () => {
 
   test('of bash completes in a real bash: commands, names with colons, blanks and quotes, files [S5c-37]', async () => {
     const shell = aShell()
+    await shell.run('init')
     await shell.run('lock', 'acquire', 'session:one')
     await shell.run('lock', 'acquire', 'deploy it')
     await shell.run('queue', 'add', 'my queue', '1', '--key', 'first')

@@ -324,6 +324,7 @@ describe('what commands say', () => {
   test('expiry is told in wall time, whatever the lease clock says', async () => {
     const shell = aShell()
     const before = Date.now()
+    await shell.run('init')
     await shell.run('lock', 'acquire', 'deploy', '--lease', '1h')
 
     const { stdout } = await shell.run('lock', 'status', 'deploy')

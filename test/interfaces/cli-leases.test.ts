@@ -74,6 +74,7 @@ describe('the token of a lease', () => {
 
   test('of a reservation makes room inside it, kept or given, and only for its agent [S5c-39]', async () => {
     const shell = aShell()
+    await shell.run('init')
     const outer = (await shell.json('lock', 'reserve', 'src/**')) as unknown as {
       lock: { name: string; lease: { token: number } }
     }
@@ -103,8 +104,8 @@ describe('the token of a lease', () => {
     const lost = await shell.run('queue', 'complete', 'q', 'lost')
 
     expect(lost.code).toBe(5)
-    // But for what was done: that may be said again.
-    expect(leaseFiles(shell).filter((file) => !file.startsWith('done-'))).toEqual([])
+    // But for what was done or lost: later commands need to know.
+    expect(leaseFiles(shell).filter((file) => !/^(done|lost)-/.test(file))).toEqual([])
   })
 
   test('is not lent to another agent', async () => {
@@ -228,6 +229,7 @@ describe('the token of a lease', () => {
 
   test('of each slot of a lock is kept, and released one by one', async () => {
     const shell = aShell()
+    await shell.run('init')
     await shell.run('lock', 'acquire', 'pool', '--slots', '2')
     await shell.run('lock', 'acquire', 'pool', '--slots', '2')
 
@@ -328,6 +330,81 @@ describe('a claim of the command line', () => {
   })
 })
 
+describe('a lease that was lost', () => {
+  const bob = ['--agent', 'bob']
+
+  test('stays lost for every later command, until the item is claimed again [S6-E1]', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    await claim(shell)
+    await shell.run('queue', 'reclaim-stale', 'q', '0s')
+    await shell.run('queue', 'next', 'q', ...bob)
+
+    const answers = []
+    for (const name of ['complete', 'renew', 'release', 'complete', 'release'])
+      answers.push(await shell.run('queue', name, 'q', 'k'))
+    await shell.run('queue', 'release', 'q', 'k', ...bob)
+    await claim(shell)
+    const again = await shell.run('queue', 'complete', 'q', 'k')
+
+    expect(answers.map(({ code }) => code)).toEqual([5, 5, 5, 5, 5])
+    for (const { stdout, stderr } of answers) expect(`${stdout}${stderr}`).toContain('no longer')
+    expect(again.code).toBe(0)
+  })
+
+  test('stays lost if it was of a task [S6-E1]', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'one', '--key', 'T-1')
+    await shell.run('task', 'claim', 'T-1')
+    await shell.run('queue', 'reclaim-stale', 'tasks', '0s')
+    await shell.run('task', 'claim', 'T-1', ...bob)
+
+    const codes = []
+    for (const name of ['complete', 'renew', 'release', 'complete'])
+      codes.push((await shell.run('task', name, 'T-1')).code)
+    const claimed = await shell.run('task', 'claim', 'T-1')
+
+    expect(codes).toEqual([5, 5, 5, 5])
+    expect(claimed.code).toBe(4)
+  })
+
+  test('stays lost if it was of a lock, which can be acquired again [S6-E1]', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    await shell.run('lock', 'acquire', 'deploy')
+    await shell.run('lock', 'force-release', 'deploy', '--reason', 'it hangs')
+    await shell.run('lock', 'acquire', 'deploy', ...bob)
+
+    const codes = []
+    for (const name of ['renew', 'release', 'renew', 'release'])
+      codes.push((await shell.run('lock', name, 'deploy')).code)
+    const held = await shell.run('lock', 'acquire', 'deploy')
+    await shell.run('lock', 'release', 'deploy', ...bob)
+    const acquired = await shell.run('lock', 'acquire', 'deploy')
+    const released = await shell.run('lock', 'release', 'deploy')
+
+    expect(codes).toEqual([5, 5, 5, 5])
+    expect([held.code, acquired.code, released.code]).toEqual([4, 0, 0])
+  })
+
+  test('leaves the other slots of its lock in hand [S6-E1]', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    const slots = ['--slots', '2']
+    await shell.run('lock', 'acquire', 'gate', ...slots)
+    const second = (await shell.json('lock', 'acquire', 'gate', ...slots)) as unknown as {
+      lock: { lease: { token: number } }
+    }
+    const { token } = second.lock.lease
+    await shell.run('lock', 'release', 'gate', '--token', String(token))
+
+    const lost = await shell.run('lock', 'renew', 'gate', '--token', String(token))
+    const renewed = await shell.run('lock', 'renew', 'gate')
+
+    expect([lost.code, renewed.code]).toEqual([5, 0])
+  })
+})
+
 describe('who names no token has lost nothing:', () => {
   test.each([
     ['lock renew', ['lock', 'renew', 'held']],
@@ -354,6 +431,7 @@ describe('who names no token has lost nothing:', () => {
 
   test('the outer lock of a nested run, held by the same agent [S5c-36]', async () => {
     const shell = aShell()
+    await shell.run('init')
     const told = join(shell.folder, 'told.txt')
     const cli = `'${process.execPath}' '${program}'`
     const inner = `${cli} run --lock inner -- sh -c '${cli} lock renew outer 2> told.txt; exit $?'`

@@ -7,12 +7,13 @@ import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type Answer, aShell, cleanEnvironment, program, type Shell, sharedShell } from '../support/cli.ts'
 import { inTerminal, keys, shellInTerminal } from '../support/pty.ts'
 
 /** Tests that each have a lock, an item or a task of their own share it. */
 const shared = sharedShell()
+beforeAll(async () => void (await shared.run('init')))
 
 interface Run {
   readonly process: ChildProcess

@@ -83,6 +83,66 @@ describe('the store', () => {
     expect(existsSync(join(shell.folder, '.holdfast'))).toBe(false)
   })
 
+  test.each<[string, string[]]>([
+    ['queue next', ['queue', 'next', 'q']],
+    ['queue next --wait', ['queue', 'next', 'q', '--wait', '1s']],
+    ['queue next-with-lock', ['queue', 'next-with-lock', 'q']],
+    ['task next', ['task', 'next']],
+    ['run --queue', ['run', '--queue', 'q', '--', 'true']],
+    ['run --next-task', ['run', '--next-task', '--', 'true']],
+  ])('is not made by taking work: %s [S6-E2]', async (_, args) => {
+    const shell = aShell()
+
+    const answer = await shell.run(...args)
+    const named = await shell.run(...args.slice(0, 1), '--store', 'named.db', ...args.slice(1))
+
+    expect([answer.code, named.code]).toEqual([3, 3])
+    expect(answer.stderr).toContain('there is no store in this folder or above it')
+    expect(answer.stderr).toContain('holdfast init')
+    expect(named.stderr).toContain(`there is no store at ${join(shell.folder, 'named.db')}`)
+    expect(readdirSync(shell.folder)).toEqual([])
+  })
+
+  test.each<[string, string[]]>([
+    ['lock acquire', ['lock', 'acquire', 'deploy']],
+    ['lock reserve', ['lock', 'reserve', 'src/**']],
+    ['run --lock', ['run', '--lock', 'deploy', '--', 'true']],
+    ['agent register', ['agent', 'register', '--pid', String(process.pid)]],
+  ])(
+    'is made for %s only if it was named, so that no two folders guard the same thing [S6-E2]',
+    async (_, args) => {
+      const shell = aShell()
+
+      const answer = await shell.run(...args)
+      const made = readdirSync(shell.folder)
+      const named = await shell.run(...args.slice(0, 1), '--store', 'named.db', ...args.slice(1))
+
+      expect(answer.code).toBe(3)
+      expect(answer.stderr).toContain('there is no store in this folder or above it')
+      expect(made).toEqual([])
+      expect(named.code).toBe(0)
+      expect(existsSync(join(shell.folder, 'named.db'))).toBe(true)
+    },
+  )
+
+  test.each<[string, string[]]>([
+    ['queue add', ['queue', 'add', 'q', '1']],
+    ['queue submit', ['queue', 'submit', 'q', 'k', '--head-sha', '4f2a9c1']],
+    ['queue define', ['queue', 'define', 'q']],
+    ['task add', ['task', 'add', 'one']],
+    ['msg register', ['msg', 'register', 'bob']],
+    ['state set', ['state', 'set', 'doc', '1']],
+    ['init', ['init']],
+  ])('is made by adding or defining something, and said so: %s [S6-E2]', async (_, args) => {
+    const shell = aShell()
+
+    const answer = await shell.run(...args)
+
+    expect(answer.code).toBe(0)
+    expect(`${answer.stdout}${answer.stderr}`).toContain(join(shell.folder, '.holdfast'))
+    expect(existsSync(join(shell.folder, '.holdfast', 'store.db'))).toBe(true)
+  })
+
   test('that is no store is left alone, with exit code 10', async () => {
     const shell = aShell()
     const file = join(shell.folder, 'notes.txt')

@@ -59,6 +59,7 @@ test.each([
   ['lock', ['lock', 'acquire', 'held', '--wait', '50ms'], 4],
 ])('a wait for a %s gives up after the time it was given', async (_, args, code) => {
   const shell = aShell()
+  await shell.run('init')
   await shell.run('lock', 'acquire', 'held', '--agent', 'bob')
 
   expect((await shell.run(...args)).code).toBe(code)
@@ -87,6 +88,7 @@ test('a wait for a task takes the one that is added', async () => {
 
 test('a wait for a lock gets it in its turn, bound to the process it names', async () => {
   const shell = aShell()
+  await shell.run('init')
   await shell.run('lock', 'acquire', 'deploy', '--agent', 'bob')
   const waiting = shell.json('lock', 'acquire', 'deploy', '--wait', '20s', '--for-pid', String(process.pid))
   const isInLine = async () => (await shell.json<{ waiting: number }>('lock', 'status', 'deploy')).waiting > 0

@@ -125,6 +125,7 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
     `task remove T-4 --reason 'no longer needed' --force`,
   ],
   lock: [
+    'init',
     `lock acquire deploy --reason 'release 2' --user carol`,
     'lock acquire deploy --agent bob',
     'lock status deploy',
@@ -164,6 +165,7 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
     'recover --all-namespaces',
   ],
   progress: [
+    'init',
     'lock acquire evaluation --run spring',
     'runs start spring --lock evaluation --total 4',
     'runs record spring --done 1 --failed 1',
@@ -289,6 +291,7 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
   ],
   completion: ['completion bash', 'completion zsh', 'completion fish', 'completion fsh'],
   agent: [
+    'init',
     'agent register --pid $pid',
     'agent beat',
     'agent beat --agent nobody',

@@ -36,7 +36,7 @@ export const agentVerbs = [
         description: 'pid of the process, such as $PPID; never of the command that registers it',
       },
     ],
-    makesStore: true,
+    makesStore: 'named',
     help: '  holdfast agent register --agent ada --pid $PPID',
     async act(call) {
       const { pid } = call.options as { pid?: string }

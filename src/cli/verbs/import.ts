@@ -42,7 +42,7 @@ function source({ name, summary, file, options, help, look, take }: Source): Ver
     arguments: [['<file>', file]],
     options: [dryRun, ...options],
     help,
-    makesStore: true,
+    makesStore: 'always',
     act: (call) => takeOver(call, take),
     text: reportText,
     hint: (report) =>

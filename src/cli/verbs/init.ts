@@ -16,7 +16,7 @@ export const init = verb({
       description: 'share it with a group: the folder gets mode 2770, its files 0660',
     },
   ],
-  makesStore: true,
+  makesStore: 'always',
   help: 'In a git repository the store is created in the main work tree, so that agents in all work trees share it. Other users cannot open its files; with --shared, give the folder their group (chgrp).',
   async act(call) {
     const { settings, io } = call

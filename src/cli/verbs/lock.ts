@@ -88,7 +88,7 @@ export const lockVerbs = [
     options: [forPid, waitOption],
     act: acquireWaiting,
     holds: 'lock',
-    makesStore: true,
+    makesStore: 'named',
     help: 'Exit code 4: someone else holds it. `holdfast run --lock` holds one for as long as a command runs.',
     text(answer, view) {
       if (answer.outcome !== 'acquired') return heldBy(answer.holder, answer.expiresAt, view)
@@ -161,7 +161,7 @@ export const lockVerbs = [
       },
     ],
     act: (call) => call.execute('locks.reserve', { ...call.input, ...holdingIn(call) }),
-    makesStore: true,
+    makesStore: 'named',
     help: "Renew and release it like a lock, by the name it was given.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
     text: (answer, view) =>
       answer.outcome === 'acquired'

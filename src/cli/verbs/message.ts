@@ -67,7 +67,6 @@ export const messageVerbs = [
     operation: 'messages.sendWithAck',
     positional: ['to', 'content'],
     body: 'content',
-    makesStore: true,
     help: "Separate recipients with commas; * means everybody:\n  holdfast msg send ada,bob 'the API changed' --type INFO\n  holdfast msg send '*' - < notice.txt",
     text: ({ message, deferredMs }) =>
       `${messageLine(message)}${deferredMs > 0 ? `, delayed for ${formatDuration(deferredMs)} by your rate limit` : ''}`,
@@ -167,7 +166,7 @@ export const messageVerbs = [
     operation: 'messages.register',
     positional: ['name'],
     negatable: { address: 'it has no address' },
-    makesStore: true,
+    makesStore: 'always',
     details: [
       ['recipient', 'name'],
       'adapter',

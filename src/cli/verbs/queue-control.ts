@@ -46,7 +46,7 @@ export const queueControlVerbs = [
     name: 'define',
     noun: 'queue',
     operation: 'queue.define',
-    makesStore: true,
+    makesStore: 'always',
     positional: ['queue'],
     help: '  holdfast queue define merges --workflow merge',
     details: queueDetails,

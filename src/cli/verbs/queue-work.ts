@@ -71,7 +71,6 @@ const claiming = {
   positional: ['queue'],
   options: [forPid, waitOption],
   holds: 'queueLock',
-  makesStore: true,
   help: 'Exit code 6: nothing to claim; 4: the processing lock is held; 9: the queue is paused.',
   text: claimText,
   hint: (claim: ClaimOutcome, { queue }: Input) =>
@@ -101,7 +100,7 @@ export const queueWorkVerbs = [
   verb({
     name: 'add',
     operation: 'queue.add',
-    makesStore: true,
+    makesStore: 'always',
     positional: ['queue', 'payload'],
     body: 'payload',
     help: 'The payload is JSON, or plain text:\n  holdfast queue add builds \'{"branch":"main"}\' --priority 3\n  holdfast queue add builds - < payload.json',
@@ -110,7 +109,7 @@ export const queueWorkVerbs = [
   verb({
     name: 'add-many',
     operation: 'queue.addMany',
-    makesStore: true,
+    makesStore: 'always',
     summary: 'Add many items, one JSON value per line on stdin. All or nothing, up to 1,000 at once.',
     positional: ['queue'],
     hides: ['items'],
@@ -130,7 +129,7 @@ export const queueWorkVerbs = [
   verb({
     name: 'submit',
     operation: 'queue.submit',
-    makesStore: true,
+    makesStore: 'always',
     positional: ['queue', 'key'],
     body: 'payload',
     help: '  holdfast queue submit merges feature-x --head-sha 4f2a9c1',

@@ -65,7 +65,7 @@ export const run = verb({
       description: `time between TERM and KILL when the lease is lost; default ${graceDefault}`,
     },
   ],
-  makesStore: true,
+  makesStore: ({ lock }) => (lock === undefined ? undefined : 'named'),
   lives: true,
   help: `The command's environment has HOLDFAST_TOKEN, HOLDFAST_ID, HOLDFAST_KIND, HOLDFAST_URL, HOLDFAST_NAMESPACE and
 HOLDFAST_AGENT; for an item also HOLDFAST_QUEUE, HOLDFAST_KEY and HOLDFAST_PAYLOAD.

@@ -22,7 +22,7 @@ export const stateVerbs = [
     operation: 'state.set',
     positional: ['key', 'value'],
     body: 'value',
-    makesStore: true,
+    makesStore: 'always',
     help: '  holdfast state set config/limits \'{"max":5}\' --expected-version 3',
     text: ({ version }, _view, { key }) => `${String(key)}  version ${version}`,
   }),

@@ -6,7 +6,7 @@ const define = verb({
   operation: 'workflow.define',
   positional: ['workflow'],
   body: 'workflow',
-  makesStore: true,
+  makesStore: 'always',
   help: '  holdfast workflow define - < review.json',
   text: ({ name, defined }) => `${name}  ${defined ? 'defined' : 'was already defined'}`,
 })

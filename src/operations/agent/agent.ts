@@ -37,7 +37,7 @@ export const register = operation({
 
 export const beat = operation({
   name: 'agents.beat',
-  summary: 'Record that an agent is alive; false when its process is not registered or has ended.',
+  summary: 'Record that an agent is alive, if its registered process is.',
   effect: 'write',
   agentIdentifies: 'request',
   facts: ['dead'],

@@ -165,7 +165,7 @@ export type LockStatus = OutputOf<typeof lockStatus>
 
 export const getLockStatus = operation({
   name: 'tasks.getLockStatus',
-  summary: 'Get the lock of a task: holder, since when, until when; null when it is free.',
+  summary: 'Get the lock of a task, unless it is free: holder, since when, until when.',
   effect: 'read',
   facts: ['deaths'],
   input: () => ({ ref: ref(), deaths: deaths() }),

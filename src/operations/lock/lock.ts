@@ -218,7 +218,7 @@ function pausing<Result>(
 
 export const renewLock = operation({
   name: 'locks.renewLock',
-  summary: 'Renew a lock for its full length. LEASE_LOST once you no longer hold it.',
+  summary: 'Renew a lock you hold for its full length.',
   effect: 'write',
   tokenIdentifies: 'grant',
   input: () => ({ name: lockName(), token: fields.token, leaseMs: fields.leaseMs }),
@@ -238,8 +238,7 @@ export const renewLock = operation({
 
 export const releaseLock = operation({
   name: 'locks.releaseLock',
-  summary:
-    'Give a lock back by its token. False, and nothing changed, when the token is not the current one.',
+  summary: 'Give a lock back by its token. Any token but the current one changes nothing.',
   effect: 'write',
   tokenIdentifies: 'grant',
   input: () => ({ name: lockName(), token: fields.token }),

@@ -145,7 +145,7 @@ export const remove = operation({
     if (item.phase === 'held' && !input.force) {
       throw new HeldError(
         { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
-        'cancel it first, or remove it with force',
+        'cancel it first, or remove it with `force`',
       )
     }
     return ask({ found: { select: 'dependents', ids: [item.id], limit: 10 } }, ({ found }) => {

@@ -13,6 +13,7 @@ import {
 import { recordProgress } from '../../domain/item-loss.ts'
 import type { Json } from '../../domain/json.ts'
 import { isHolder, renew as renewLease } from '../../domain/lease.ts'
+import { taskQueue } from '../../domain/task-status.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change, EventDraft } from '../../port/decision.ts'
@@ -38,6 +39,8 @@ export function heldItem(
   input: { queue: string; ref: string; token?: number | undefined },
   context: Context,
 ) {
+  // Someone who looks for a task knows of no queue.
+  if (input.queue === taskQueue) requireItem(rows.item, input.queue, input.ref, input.token)
   const { workflow, queue } = requireQueue(rows.defined, input.queue)
   const item = requireItem(rows.item, input.queue, input.ref, input.token)
   const { late } = assertHolds(item, { agent: context.agent, token: input.token }, context.now)
@@ -213,7 +216,7 @@ export function failHeld(
 
 export const release = operation({
   name: 'queue.release',
-  summary: 'Release an item unfinished. False when it was no longer yours.',
+  summary: 'Release an item unfinished, if it is still yours.',
   effect: 'write',
   input: () => ({ ...itemInput(), reason: fields.reason }),
   output: () => z.boolean(),

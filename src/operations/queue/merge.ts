@@ -82,7 +82,7 @@ export const returnToRebasing = operation({
 export const beginMerge = operation({
   name: 'queue.beginMerge',
   summary:
-    'Move from ready_to_merge to merging; from then on it cannot be cancelled. Give mainSha to merge only what was tested against it.',
+    'Move from ready_to_merge to merging; from then on it cannot be cancelled. Give `mainSha` to merge only what was tested against it.',
   effect: 'write',
   input: () => ({
     ...itemInput(),

@@ -66,7 +66,7 @@ export const acquireProcessingLock = operation({
 
 export const releaseProcessingLock = operation({
   name: 'queue.releaseProcessingLock',
-  summary: 'Release the processing lock; its item stays claimed. False when it is not yours.',
+  summary: 'Release the processing lock, if it is yours; its item stays claimed.',
   effect: 'write',
   tokenIdentifies: 'grant',
   input,
@@ -102,7 +102,7 @@ export const releaseProcessingLock = operation({
 
 export const getProcessingLock = operation({
   name: 'queue.getProcessingLock',
-  summary: 'Get the processing lock, lapsed or not; null when it is free.',
+  summary: 'Get the processing lock, lapsed or not, unless it is free.',
   effect: 'read',
   input: () => ({ queue: fields.queue }),
   output: () => lockView().nullable(),

@@ -69,7 +69,7 @@ function withFreed({ lines, ...rest }: ItemLines, closed: readonly string[]) {
 
 export const position = operation({
   name: 'queue.position',
-  summary: '1-based position of an item among those that can be claimed; null when it cannot be.',
+  summary: '1-based position of an item among those that can be claimed, or why it cannot be.',
   effect: 'read',
   input: () => ({ queue: fields.queue, ref: fields.ref }),
   output: () => z.number().nullable(),

@@ -38,8 +38,8 @@ export const reclaimStale = operation({
   decide(rows, input, context) {
     if (input.force && !input.reason) {
       throw new InvalidError({
-        what: 'reclaimStale with force takes work from live processes',
-        next: 'say why: give a reason',
+        what: '`force` takes work from processes that are alive',
+        next: 'say why, with `reason`',
       })
     }
     return mapStep(

@@ -103,7 +103,7 @@ export function saved(
 
 export const remove = operation({
   name: 'state.delete',
-  summary: 'Delete a document. Its history stays, and versions keep growing. False when there is none.',
+  summary: 'Delete a document, if there is one. Its history stays, and versions keep growing.',
   effect: 'write',
   input: () => ({
     key: key(),

@@ -28,7 +28,7 @@ export const renewLease = operation({
 
 export const releaseTask = operation({
   name: 'tasks.releaseTask',
-  summary: 'Release a task. False when nobody holds it; HELD, naming the holder, when somebody else does.',
+  summary: 'Release a task you hold. If somebody else holds it, the refusal names the holder.',
   effect: 'write',
   input: () => ({
     ...target(),
@@ -38,9 +38,9 @@ export const releaseTask = operation({
   output: () => z.boolean(),
   needs: taskNeeds,
   decide(rows, input, context) {
-    const { workflow } = requireQueue(rows.defined, taskQueue)
     if (!rows.item && input.token !== undefined) return reply(false)
     const item = requireItem(rows.item, taskQueue, input.ref)
+    const { workflow } = requireQueue(rows.defined, taskQueue)
     if (item.phase !== 'held') {
       const detail = { act: 'release', state: item.state, currentToken: item.token }
       const subject = { subject: 'item', id: item.id, queue: taskQueue, token: input.token ?? null } as const
@@ -97,8 +97,8 @@ function end(
   context: Context,
   to: 'review' | 'done',
 ): Step<TaskView> {
-  const { workflow } = requireQueue(rows.defined, taskQueue)
   const item = requireItem(rows.item, taskQueue, input.ref, input.token)
+  const { workflow } = requireQueue(rows.defined, taskQueue)
   // A repeated call: the answer to the first one may have been lost.
   if (to === 'done' && isCompletedUnder(item, input.token)) return same()
   const isGuarded = item.phase === 'held' || input.token !== undefined

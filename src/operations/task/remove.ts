@@ -40,7 +40,7 @@ export const removeTask = operation({
         assertUnneeded(
           item,
           some,
-          'remove or change those first, or release them as well (dependents: release)',
+          'remove or change those first, or release them as well (`dependents: release`)',
         )
       }
       return {

@@ -164,12 +164,12 @@ export const updateTask = operation({
     const { ref, token, expectedVersion, status: to, dependsOn, force, reason, ...edit } = input
     if (force && !reason) {
       throw new InvalidError({
-        what: 'updateTask with force changes a task that another agent holds',
-        next: 'say why: give a reason',
+        what: '`force` changes a task that another agent holds',
+        next: 'say why, with `reason`',
       })
     }
-    const { workflow } = requireQueue(rows.defined, taskQueue)
     const item = requireItem(rows.item, taskQueue, ref, token)
+    const { workflow } = requireQueue(rows.defined, taskQueue)
     const { late } = assertMayEdit(item, { agent: context.agent, token, force }, context.now)
     assertVersion(item, expectedVersion)
     const edited = editTask(item, edit as TaskEdit, context.agent, context.wall)
