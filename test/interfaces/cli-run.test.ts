@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -27,7 +27,25 @@ interface Run {
 
 /** `run` as a process of its own. */
 function start(shell: Shell, ...args: string[]): Run {
-  const child = spawn(process.execPath, [program, 'run', ...args], {
+  return startNode(shell, [program, 'run', ...args])
+}
+
+/** The same, with a monotonic clock that the test can move forward. */
+function startWithClock(shell: Shell, ...args: string[]): { run: Run; moveBy: (seconds: number) => void } {
+  const file = join(mkdtempSync(join(shell.folder, 'clock-')), 'ahead')
+  const clock = `import { existsSync, readFileSync } from 'node:fs'
+const { bigint } = process.hrtime
+const file = ${JSON.stringify(file)}
+process.hrtime.bigint = () => bigint() + (existsSync(file) ? BigInt(readFileSync(file, 'utf8')) : 0n)`
+  const preload = `data:text/javascript,${encodeURIComponent(clock)}`
+  return {
+    run: startNode(shell, ['--import', preload, program, 'run', ...args]),
+    moveBy: (seconds) => writeFileSync(file, `${seconds}000000000`),
+  }
+}
+
+function startNode(shell: Shell, args: readonly string[]): Run {
+  const child = spawn(process.execPath, args, {
     cwd: shell.folder,
     env: cleanEnvironment(),
     // In a session of its own: whoever runs the tests may sit at a terminal.
@@ -675,6 +693,31 @@ describe('a signal', () => {
 
     expect(await run.ended).toBe(7)
     expect(await stateOf(shared, 'outlived', 'k')).toMatchObject({ state: 'failed', failures: 1 })
+  })
+
+  const givenBack = { state: 'pending', failures: 0, crashes: 0 }
+  const failed = { state: 'failed', failures: 1 }
+  test.each([
+    ['SIGINT excuses how the command ends 50 s later', 'SIGINT', 50, 'SIGUSR1', 7, givenBack],
+    ['SIGINT does not excuse how the command ends 61 s later', 'SIGINT', 61, 'SIGUSR1', 7, failed],
+    ['SIGQUIT does not excuse that the command is killed 61 s later', 'SIGQUIT', 61, 'SIGKILL', 137, failed],
+    ['SIGTERM excuses how the command ends, however late', 'SIGTERM', 61, 'SIGUSR1', 7, givenBack],
+  ] as const)('to stop: %s [S5c-31]', async (_, signal, seconds, end, code, item) => {
+    const queue = `${signal}-${seconds}`
+    await shared.run('queue', 'add', queue, '1', '--key', 'k', '--max-attempts', '1')
+    const traps = `trap 'echo heard' ${signal.slice(3)}; trap 'exit 7' USR1;`
+    // A lease that nobody doubts when a minute has passed at once.
+    const options = ['--queue', queue, '--lease', '10m']
+    const { run, moveBy } = startWithClock(shared, ...options, '--', ...sleeper(traps))
+    await run.prints('pid')
+
+    run.process.kill(signal)
+    await run.prints('heard')
+    moveBy(seconds)
+    process.kill(pidIn(run.output()), end)
+
+    expect(await run.ended).toBe(code)
+    expect(await stateOf(shared, queue, 'k')).toMatchObject(item)
   })
 
   test('that stops it stops its command too, until both go on', async () => {
