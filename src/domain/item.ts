@@ -3,7 +3,7 @@
  * each operation on it are in the files beside this one; each returns the resulting item, one version higher.
  */
 
-import { IllegalMoveError } from '../errors.ts'
+import { HeldError, IllegalMoveError } from '../errors.ts'
 import type { Failure } from './failure.ts'
 import type { Json } from './json.ts'
 import type { LeaseColumns } from './lease.ts'
@@ -120,10 +120,7 @@ export function isKeptBack(item: Omit<Item, 'phase'>): boolean {
 
 export function setItemPriority(item: Item, priority: number): Item | null {
   if (item.phase === 'closed') {
-    throw new IllegalMoveError(
-      { subject: describeItem(item), from: item.state, to: item.state },
-      `${item.state} is a terminal state`,
-    )
+    throw illegalMove(item, item.state, `${item.state} is a terminal state`)
   }
   return item.priority === priority ? null : { ...item, priority, version: item.version + 1 }
 }
@@ -231,5 +228,15 @@ export function illegal(item: Item, to: string, from: State): IllegalMoveError {
   const next = from.closed
     ? `${item.state} is a terminal state`
     : `from ${item.state} it may go to ${from.moves.join(', ') || 'no other state'}`
+  return illegalMove(item, to, next)
+}
+
+export function illegalMove(item: Item, to: string, next: string): IllegalMoveError {
   return new IllegalMoveError({ subject: describeItem(item), from: item.state, to }, next)
+}
+
+/** Refuses what only the holder may do. */
+export function heldError(item: Item, next: string): HeldError {
+  const { agent, expiresAt } = item
+  return new HeldError({ subject: describeItem(item), holder: agent ?? 'an unknown agent', expiresAt }, next)
 }
