@@ -142,11 +142,11 @@ export type { QueueView as QueueInfo } from './operations/queue/define.ts'
 export type { RecoveryReport } from './operations/recovery/report.ts'
 export type { RecoveryStats } from './operations/recovery/stats.ts'
 export type { StopAnswer } from './operations/run/read.ts'
-export type { RecordedProgress } from './operations/run/record.ts'
-export type { ProgressView as Progress } from './operations/run/view.ts'
-export type { StateHistory } from './operations/state/history.ts'
+export type { RecordedRun } from './operations/run/record.ts'
+export type { RunView as Run } from './operations/run/view.ts'
 export type {
   SavedView as SavedState,
+  StateHistory,
   StatePage,
   StateView as StateDocument,
 } from './operations/state/state.ts'

@@ -71,114 +71,106 @@ const sweepLateMs = 15_000
 /** An hour in line in a queue that is not paused: there are too few workers, or none. */
 const waitingMs = 60 * 60 * 1000
 
+/** How many of the newest finished items tell how a queue is doing. With fewer, one bad minute looks like a trend. */
+export const maxNewestClosed = 100
 /** One or two bad items are not a pattern. */
-const failingMin = 3
+export const failingMin = 3
 
 const recover = 'run `holdfast recover`, or keep a process running that has the store open'
 
 export function decideAlerts(facts: AlertFacts): Alert[] {
-  const { sweptAgoMs, lapsedForMs } = facts
-  const isLate =
-    facts.lapsed > 0 && lapsedForMs > sweepLateMs && (sweptAgoMs ?? Number.POSITIVE_INFINITY) > sweepLateMs
   return [
-    ...when(
-      facts.stale > maxStale,
-      'warning',
-      'stale_leases',
-      `${facts.stale} leases expired over five minutes ago`,
-      recover,
+    ...leaseAlerts(facts),
+    ...facts.patterns.map(({ agent, crashes }) =>
+      warning('crash_pattern', `${agent} lost ${crashes} leases in the last hour`, 'check its log'),
     ),
-    ...when(
-      isLate,
-      'warning',
-      'recovery_late',
-      `${counted(facts.lapsed, 'lapsed lease')} not reclaimed yet, the oldest for ${formatDuration(lapsedForMs)}`,
-      recover,
-    ),
-    ...when(
-      facts.orphaned > 0,
-      'notice',
-      'dead_holders',
-      `${counted(facts.orphaned, 'lease')} of dead processes not reclaimed yet`,
-      recover,
-    ),
-    ...facts.unrenewed.flatMap(({ title, holder, remainingMs }) =>
-      when(
-        true,
-        'warning',
-        'lease_not_renewed',
-        `${holder ?? 'an unknown agent'} has not renewed ${title}; ${formatDuration(remainingMs)} left`,
-        'check whether that process is stopped or cut off from the store',
-      ),
-    ),
-    ...facts.patterns.flatMap(({ agent, crashes }) =>
-      when(
-        true,
-        'warning',
-        'crash_pattern',
-        `${agent} lost ${crashes} leases in the last hour`,
-        'check its log',
-      ),
-    ),
-    ...facts.suspects.flatMap((agent) =>
-      when(
-        true,
-        'warning',
+    ...facts.suspects.map((agent) =>
+      warning(
         'suspect_agent',
         `the last three grants of ${agent} all ended as crashes`,
         'stop it until the cause is known: it may be the worker, not its work',
       ),
     ),
-    ...facts.quarantined.flatMap(({ queue, count }) =>
-      when(
-        true,
-        'warning',
+    ...facts.quarantined.map(({ queue, count }) =>
+      warning(
         'quarantine',
         `queue ${queue} has ${counted(count, 'quarantined item')}`,
         `see why with \`holdfast queue quarantine ${queue}\``,
       ),
     ),
-    ...facts.endings.flatMap(({ queue, succeeded, failed, failedState }) =>
-      when(
-        failed >= failingMin && failed > succeeded,
-        'warning',
-        'mostly_failing',
-        `queue ${queue}: ${failed} of the last ${failed + succeeded} finished items failed`,
-        `list them with \`holdfast queue list ${queue} --state ${failedState}\`; \`holdfast queue show ${queue} <id>\` has the error and its stack`,
-      ),
-    ),
-    ...when(
-      facts.deadLetters > 0,
-      'warning',
-      'dead_letters',
-      `nobody answered ${counted(facts.deadLetters, 'message')}`,
-      'see them with `holdfast msg dead`',
-    ),
-    ...facts.unsent.flatMap(({ adapter, overdueMs }) =>
-      when(
-        true,
-        'warning',
-        'messages_unsent',
-        adapter === inboxAdapter
-          ? `messages have been due for ${formatDuration(overdueMs)}, and no open process sends them`
-          : `messages for adapter "${adapter}" have been due for ${formatDuration(overdueMs)}, and no open process sends them`,
-        adapter === inboxAdapter
-          ? 'keep a process open, or run `holdfast msg retry`'
-          : `open a process that has the adapter ${adapter}, or register the recipients with another`,
-      ),
-    ),
-    ...facts.waiting.flatMap(({ queue, oldestReadyMs }) =>
-      when(
-        oldestReadyMs > waitingMs,
-        'notice',
-        'oldest_waiting',
-        `queue ${queue} has had unclaimed work for ${formatDuration(oldestReadyMs)}`,
-        'start a worker for it',
+    ...facts.endings.filter(isMostlyFailing).map(mostlyFailing),
+    ...(facts.deadLetters > 0 ? [deadLetters(facts.deadLetters)] : []),
+    ...facts.unsent.map(({ adapter, overdueMs }) => unsent(adapter, formatDuration(overdueMs))),
+    ...facts.waiting
+      .filter(({ oldestReadyMs }) => oldestReadyMs > waitingMs)
+      .map(({ queue, oldestReadyMs }) => {
+        const what = `queue ${queue} has had unclaimed work for ${formatDuration(oldestReadyMs)}`
+        return notice('oldest_waiting', what, 'start a worker for it')
+      }),
+  ]
+}
+
+function leaseAlerts({ stale, lapsed, lapsedForMs, sweptAgoMs, orphaned, unrenewed }: AlertFacts): Alert[] {
+  const isUnswept = sweptAgoMs === null || sweptAgoMs > sweepLateMs
+  const lapsedFor = formatDuration(lapsedForMs)
+  return [
+    ...(stale > maxStale
+      ? [warning('stale_leases', `${stale} leases expired over five minutes ago`, recover)]
+      : []),
+    ...(lapsed > 0 && lapsedForMs > sweepLateMs && isUnswept
+      ? [
+          warning(
+            'recovery_late',
+            `${counted(lapsed, 'lapsed lease')} not reclaimed yet, the oldest for ${lapsedFor}`,
+            recover,
+          ),
+        ]
+      : []),
+    ...(orphaned > 0
+      ? [notice('dead_holders', `${counted(orphaned, 'lease')} of dead processes not reclaimed yet`, recover)]
+      : []),
+    ...unrenewed.map(({ title, holder, remainingMs }) =>
+      warning(
+        'lease_not_renewed',
+        `${holder ?? 'an unknown agent'} has not renewed ${title}; ${formatDuration(remainingMs)} left`,
+        'check whether that process is stopped or cut off from the store',
       ),
     ),
   ]
 }
 
-function when(is: boolean, level: Alert['level'], code: AlertCode, what: string, next: string): Alert[] {
-  return is ? [{ code, level, what, next }] : []
+function isMostlyFailing({ succeeded, failed }: QueueEndings): boolean {
+  return failed >= failingMin && failed > succeeded
+}
+
+function mostlyFailing({ queue, succeeded, failed, failedState }: QueueEndings): Alert {
+  return warning(
+    'mostly_failing',
+    `queue ${queue}: ${failed} of the last ${failed + succeeded} finished items failed`,
+    `list them with \`holdfast queue list ${queue} --state ${failedState}\`; \`holdfast queue show ${queue} <id>\` has the error and its stack`,
+  )
+}
+
+function deadLetters(count: number): Alert {
+  const what = `nobody answered ${counted(count, 'message')}`
+  return warning('dead_letters', what, 'see them with `holdfast msg dead`')
+}
+
+function unsent(adapter: string, overdue: string): Alert {
+  const isInbox = adapter === inboxAdapter
+  return warning(
+    'messages_unsent',
+    `messages${isInbox ? '' : ` for adapter "${adapter}"`} have been due for ${overdue}, and no open process sends them`,
+    isInbox
+      ? 'keep a process open, or run `holdfast msg retry`'
+      : `open a process that has the adapter ${adapter}, or register the recipients with another`,
+  )
+}
+
+function warning(code: AlertCode, what: string, next: string): Alert {
+  return { code, level: 'warning', what, next }
+}
+
+function notice(code: AlertCode, what: string, next: string): Alert {
+  return { code, level: 'notice', what, next }
 }

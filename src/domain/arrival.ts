@@ -8,7 +8,7 @@ import { type Clocks, type Item, phaseOf } from './item.ts'
 import { createItem, type NewItem } from './item-creation.ts'
 import { grant, noLease } from './lease.ts'
 import { type Lock, plainLock } from './lock.ts'
-import type { Progress, ProgressStatus } from './progress.ts'
+import type { Counts, Run } from './run.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
 export interface ArrivingItem extends NewItem {
@@ -62,14 +62,9 @@ export function arriveItem(arriving: ArrivingItem, workflow: Workflow, at: Clock
   return { ...arrived, phase: phaseOf(arrived, workflow) }
 }
 
-export interface ArrivingLock {
-  readonly name: string
+/** `slots` is null for a processing lock. */
+export interface ArrivingLock extends Pick<Lock, 'name' | 'user' | 'run' | 'reason' | 'slots'> {
   readonly holder: string
-  readonly user: string | null
-  readonly run: string | null
-  readonly reason: string | null
-  /** How many may hold it; null for a processing lock. */
-  readonly slots: number | null
   /** Wall time in the other program; null if unknown. */
   readonly acquiredAt: number | null
 }
@@ -93,24 +88,12 @@ export function arriveLock(
   }
 }
 
-export interface ArrivingRun {
-  readonly run: string
-  /** The lock it ran under, and the token of that lock as imported; 0 if the lock was not. */
-  readonly lock: string
-  readonly token: number
-  readonly status: ProgressStatus
-  readonly total: number | null
-  readonly done: number
-  readonly failed: number
-  readonly skipped: number
-  readonly pauseReason: string | null
-  /** Wall times in the other program. */
-  readonly startedAt: number
-  readonly updatedAt: number
-}
+/** Its times are those in the other program. The token is that of its lock as imported; 0 if the lock was not. */
+export type ArrivingRun = Counts &
+  Pick<Run, 'run' | 'lock' | 'token' | 'status' | 'total' | 'pauseReason' | 'startedAt' | 'updatedAt'>
 
 /** A run that was running arrives as running, under a lock that has lapsed or does not exist, so recovery pauses it. */
-export function arriveRun(arriving: ArrivingRun, at: Clocks): Progress {
+export function arriveRun(arriving: ArrivingRun, at: Clocks): Run {
   const { status } = arriving
   const startedAt = Math.min(arriving.startedAt, at.wall)
   const updatedAt = Math.min(Math.max(startedAt, arriving.updatedAt), at.wall)

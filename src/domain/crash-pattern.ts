@@ -1,8 +1,7 @@
 /**
  * Which agents keep losing leases. A pattern is information for people and alerts; it takes nothing away from anyone.
  */
-
-import type { EventKind } from './event.ts'
+import { type EventKind, foldEvent, type StoredEvent } from './event.ts'
 
 /**
  * Events that report a lost holder and name it. Takeovers by an operator do not count: a reclaim before the lease
@@ -86,4 +85,18 @@ export function suspectAgents(ends: readonly GrantEnd[]): string[] {
     seen.set(agent, { grants: last.grants + 1, crashes: last.crashes + (crashed ? 1 : 0) })
   }
   return [...seen].filter(([, { crashes }]) => crashes === suspectGrants).map(([agent]) => agent)
+}
+
+/**
+ * The event with which the holder itself ended a grant: it completed, failed, moved or released what it held under that
+ * token. Null if the grant was taken away (a reclaim, a cancellation, force) or has not ended. A process whose helper
+ * finished the work must not be told that it lost it.
+ */
+export function endByHolder(
+  events: readonly StoredEvent[],
+  { agent, token }: { readonly agent: string; readonly token: number },
+): StoredEvent | null {
+  const end = events.find((event) => event.token === token && foldEvent({ agent }, event)?.agent !== agent)
+  if (end === undefined || end.agent !== agent) return null
+  return (endKinds as readonly string[]).includes(end.kind) ? end : null
 }

@@ -1,6 +1,7 @@
 /** What an item waits for: its parent and its blockers, never itself, not even indirectly. */
 import { InvalidError } from '../errors.ts'
 import type { Item } from './item.ts'
+import { uniqueBy } from './unique.ts'
 
 export const maxStackDepth = 10
 export const maxBlockers = 100
@@ -137,7 +138,7 @@ function assertDepth(ancestors: readonly string[]): void {
 }
 
 export function waitsFor(declared: readonly Item[]): Pick<Item, 'blockers' | 'waitingFor'> {
-  const unique = [...new Map(declared.map((item) => [item.id, item])).values()]
+  const unique = uniqueBy(declared, ({ id }) => id)
   return {
     blockers: unique.map((item) => item.id),
     waitingFor: unique.filter((item) => item.outcome !== 'succeeded').map((item) => item.id),

@@ -6,17 +6,38 @@ import type { Alert } from './alert.ts'
 import type { CommitLoss } from './commit-loss.ts'
 import { counted } from './count.ts'
 import { formatDuration } from './duration.ts'
-import { type Finding, finding, ok } from './finding.ts'
-import type { LockBlocker } from './foreign-lock.ts'
 import type { Judged } from './holding.ts'
-import type { OpenTransaction } from './open-transaction.ts'
 import {
   checkAdvisoryLocks,
   checkDisk,
   checkStore,
   checkTransactions,
+  type Finding,
+  finding,
+  type LockBlocker,
+  notice,
+  type OpenTransaction,
+  ok,
   type StoreFacts,
+  warning,
 } from './store-check.ts'
+
+export interface NeglectedNamespace {
+  readonly namespace: string
+  /** A recovery would find something to do. */
+  readonly isHealingDue: boolean
+  /** Messages are due, and no process with a recent beat has the namespace open. */
+  readonly isSendingDue: boolean
+}
+
+/** A wait that cannot end. Items are named by their keys, or by their ids if they have none. */
+export interface VainWait {
+  readonly item: string
+  readonly queue: string
+  readonly blocker: string
+  /** Null if the blocker is gone. */
+  readonly state: string | null
+}
 
 export interface DoctorFacts {
   readonly store: StoreFacts
@@ -29,11 +50,7 @@ export interface DoctorFacts {
   readonly lapsed: number
   readonly orphaned: number
   /** Other namespaces in which something is overdue. */
-  readonly neglected: readonly {
-    readonly namespace: string
-    readonly isHealingDue: boolean
-    readonly isSendingDue: boolean
-  }[]
+  readonly neglected: readonly NeglectedNamespace[]
   /** The first ready tasks that belong on a machine where no process is running, and whether there are more. */
   readonly stranded: {
     readonly tasks: readonly { readonly title: string; readonly host: string }[]
@@ -42,12 +59,7 @@ export interface DoctorFacts {
   /** Transactions open for longer than `longTransactionMs`. */
   readonly transactions: readonly OpenTransaction[]
   /** Open items waiting for an item that failed or no longer exists; at most `maxVainWaits`. */
-  readonly vainWaits: readonly {
-    readonly item: string
-    readonly queue: string
-    readonly blocker: string
-    readonly state: string | null
-  }[]
+  readonly vainWaits: readonly VainWait[]
   /** Sessions holding advisory locks that the store's sessions wait for. */
   readonly lockBlockers: readonly LockBlocker[]
   /** The most recent reports of acknowledged commits that the server no longer has, newest last. */
@@ -90,9 +102,8 @@ export function examine(facts: DoctorFacts): Finding[] {
 
 function checkServerClock({ wallAheadMs }: DoctorFacts): Finding {
   if (Math.abs(wallAheadMs) <= clockSlackMs) return ok('clock', 'leases go by the server clock')
-  return finding(
+  return notice(
     'clock',
-    'notice',
     `the clock of this machine is ${formatDuration(Math.abs(wallAheadMs))} ${wallAheadMs > 0 ? 'ahead of' : 'behind'} that of the server; leases are not affected`,
     'check both clocks: delayed items become ready by the server clock',
   )
@@ -101,9 +112,8 @@ function checkServerClock({ wallAheadMs }: DoctorFacts): Finding {
 /** The lease clock stops while the host sleeps, so it may be behind. If it is ahead, somebody set the date back. */
 function checkOwnClock({ leaseClockAheadMs: aheadMs }: DoctorFacts): Finding {
   if (aheadMs > clockSlackMs) {
-    return finding(
+    return notice(
       'clock',
-      'notice',
       `the date was set back by ${formatDuration(aheadMs)} since the machine started; leases are not affected`,
       'check the clock of this machine: delays and retention go by the date',
     )
@@ -119,18 +129,16 @@ function checkCommits({ commitLosses, wall }: DoctorFacts): Finding[] {
   const reports = `${counted(recent.length, 'report')} in the last ${formatDuration(lossShownMs)}, the last ${formatDuration(Math.max(0, wall - last.at))} ago by ${last.agent}`
   if (recent.every(({ isExpected }) => isExpected)) {
     return [
-      finding(
+      notice(
         'commits',
-        'notice',
         `the server lost changes that it had not yet written to its disk: ${reports}`,
         'open the store with durability full where that matters',
       ),
     ]
   }
   return [
-    finding(
+    warning(
       'commits',
-      'warning',
       `the server lost changes that it had acknowledged: ${reports}`,
       'check what was done shortly before (`holdfast events list --subject store` says when), and redo what is missing; with synchronous_standby_names set, a failover loses nothing that was acknowledged',
     ),
@@ -149,9 +157,8 @@ function checkWaits(waits: DoctorFacts['vainWaits']): Finding[] {
     .slice(0, waitsShown)
     .map(({ item, queue, blocker, state }) => `${item} of queue ${queue} for ${blocker} (${state ?? 'gone'})`)
   return [
-    finding(
+    warning(
       'waiting',
-      'warning',
       `${waits.length < maxVainWaits ? '' : 'at least '}${counted(count, 'item')} ${count === 1 ? 'waits' : 'wait'} for something that failed or is gone: ${some.join(', ')}`,
       'retry or resubmit what they wait for, or cancel them',
     ),
@@ -160,9 +167,8 @@ function checkWaits(waits: DoctorFacts['vainWaits']): Finding[] {
 
 function checkLeases({ lapsed, orphaned }: DoctorFacts): Finding {
   if (lapsed + orphaned === 0) return ok('leases', 'nothing has lapsed, and no dead process holds anything')
-  return finding(
+  return warning(
     'leases',
-    'warning',
     `${counted(lapsed, 'lease')} lapsed, ${counted(orphaned, 'lease')} of dead processes`,
     'recovery reclaims them',
     true,
@@ -176,9 +182,8 @@ function checkNamespaces(neglected: DoctorFacts['neglected']): Finding[] {
     ...(healing.length === 0
       ? []
       : [
-          finding(
+          warning(
             'namespaces',
-            'warning',
             `leases have lapsed or delays have ended in ${namedNamespaces(healing)}, and nothing has recovered them yet`,
             'run holdfast recover --all-namespaces; an open process that runs recovery does this within seconds',
           ),
@@ -186,9 +191,8 @@ function checkNamespaces(neglected: DoctorFacts['neglected']): Finding[] {
     ...(sending.length === 0
       ? []
       : [
-          finding(
+          warning(
             'namespaces',
-            'warning',
             `messages are due in ${namedNamespaces(sending)}, and no process is open there to send them`,
             'keep a process open there, or run holdfast msg retry --namespace … from time to time',
           ),
@@ -214,9 +218,8 @@ function checkProcesses(processes: DoctorFacts['processes']): Finding[] {
   return [
     ok('processes', `${count('alive')} alive, ${count('unknown')} out of sight, ${dead} dead`),
     ...stopped.map(({ agent, pid }) =>
-      finding(
+      warning(
         'stopped',
-        'warning',
         `process ${pid} of ${agent} is stopped`,
         'resume or end it: a process that is stopped in the middle of a write blocks all other writers',
       ),
@@ -228,9 +231,8 @@ function checkHosts({ tasks, more }: DoctorFacts['stranded']): Finding[] {
   if (tasks.length === 0) return []
   const named = tasks.map(({ title, host }) => `${title} (on ${host})`)
   return [
-    finding(
+    notice(
       'hosts',
-      'notice',
       `ready tasks belong on machines where no process is running: ${named.join(', ')}${more ? ' and more' : ''}`,
       'run a process there, claim them by name or with anyHost, or change their host',
     ),

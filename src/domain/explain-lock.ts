@@ -2,7 +2,7 @@
 import { type Explanation, explainHeld, explanation } from './explain.ts'
 import type { Holding } from './holding.ts'
 import type { Lock } from './lock.ts'
-import type { Progress } from './progress.ts'
+import type { Run } from './run.ts'
 
 export interface LockFacts {
   readonly name: string
@@ -41,7 +41,7 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
 }
 
 /** `holder` holds the run's lock; null if nobody holds it for this run. */
-export function explainRun(run: Progress, holder: Holding | null): Explanation {
+export function explainRun(run: Run, holder: Holding | null): Explanation {
   const evidence = [
     `${run.done} done, ${run.failed} failed, ${run.skipped} skipped${run.total === null ? '' : ` of ${run.total}`}`,
     `under lock ${run.lock}`,

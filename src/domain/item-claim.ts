@@ -1,6 +1,5 @@
 /** Claiming an item: next in line, or by name. */
-import { IllegalMoveError } from '../errors.ts'
-import { type Clocks, copyOf, describeItem, type Item, isKeptBack, moveTo } from './item.ts'
+import { type Clocks, copyOf, type Item, illegalMove, isKeptBack, moveTo } from './item.ts'
 import { grant, type Holder } from './lease.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
@@ -11,7 +10,7 @@ export function claimItem(
   at: Clocks,
 ): Item {
   const to = stateOf(workflow, item.state).claimTo
-  if (!isInLine(item) || to === undefined) throw notClaimable(item, 'claim an item that is ready')
+  if (!isInLine(item) || to === undefined) throw illegalMove(item, 'claimed', 'claim an item that is ready')
   return grantItem(item, to, workflow, holder, at)
 }
 
@@ -24,17 +23,13 @@ export function claimItemByName(
 ): Item {
   const state = stateOf(workflow, item.state)
   if (state.claimByNameTo === undefined) return claimItem(item, workflow, holder, at)
-  if (isKeptBack(item)) throw notClaimable(item, 'wait until nothing holds it back')
+  if (isKeptBack(item)) throw illegalMove(item, 'claimed', 'wait until nothing holds it back')
   return grantItem(item, state.claimByNameTo, workflow, holder, at)
 }
 
 /** Can be claimed now. */
 function isInLine({ phase }: Item): boolean {
   return phase === 'ready' || phase === 'suspect'
-}
-
-function notClaimable(item: Item, next: string): IllegalMoveError {
-  return new IllegalMoveError({ subject: describeItem(item), from: item.state, to: 'claimed' }, next)
 }
 
 function grantItem(

@@ -1,4 +1,6 @@
 /** A new item. */
+
+import { InvalidError } from '../errors.ts'
 import { dependenciesOf, type NewDependencies } from './dependency.ts'
 import { type Item, settle } from './item.ts'
 import type { Workflow } from './workflow.ts'
@@ -76,4 +78,19 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
 
 function delayed(runAt: number | null | undefined, wall: number): number | null {
   return runAt == null || runAt <= wall ? null : runAt
+}
+
+interface Due {
+  readonly runAt?: number | null | undefined
+  readonly delayMs?: number | undefined
+}
+
+/** The requested time; undefined if none was given. */
+export function dueAt({ runAt, delayMs }: Due, wall: number): number | null | undefined {
+  if (delayMs === undefined) return runAt
+  if (runAt === undefined) return wall + delayMs
+  throw new InvalidError({
+    what: '`runAt` and `delayMs` cannot both be given',
+    next: 'give one of them',
+  })
 }

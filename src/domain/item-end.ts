@@ -1,8 +1,8 @@
 /** What a holder or an operator does with an item: move, complete, fail, release, retry, cancel. */
-import { AttemptsExhaustedError, IllegalMoveError } from '../errors.ts'
+import { AttemptsExhaustedError } from '../errors.ts'
 import { type Backoff, backoffMs } from './backoff.ts'
 import type { Failure } from './failure.ts'
-import { type Clocks, copyOf, describeItem, enter, type Item, illegal, moveTo } from './item.ts'
+import { type Clocks, copyOf, describeItem, enter, type Item, illegal, illegalMove, moveTo } from './item.ts'
 import { assertHolder, type Claimant } from './lease.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
@@ -25,10 +25,7 @@ export function moveItem(item: Item, workflow: Workflow, to: string, at: Clocks)
   const from = stateOf(workflow, item.state)
   if (!from.moves.includes(to)) throw illegal(item, to, from)
   if (target.held && !from.held) {
-    throw new IllegalMoveError(
-      { subject: describeItem(item), from: item.state, to },
-      'claim it instead: a held state needs a holder',
-    )
+    throw illegalMove(item, to, 'claim it instead: a held state needs a holder')
   }
   return enter(item, to, workflow, at.wall)
 }
@@ -87,8 +84,9 @@ export function retryItem(item: Item, workflow: Workflow, at: Clocks): Item {
         maxAttempts: item.maxAttempts,
       })
     }
-    throw new IllegalMoveError(
-      { subject: describeItem(item), from: item.state, to: workflow.initial },
+    throw illegalMove(
+      item,
+      workflow.initial,
       `${item.state} is not retryable; only ${retryableStates(workflow)} can be retried`,
     )
   }
@@ -110,8 +108,9 @@ export function cancelItem(item: Item, workflow: Workflow, at: Clocks): Item {
   const from = stateOf(workflow, item.state)
   const to = workflow.cancelTo
   if (to === undefined) {
-    throw new IllegalMoveError(
-      { subject: describeItem(item), from: item.state, to: 'cancelled' },
+    throw illegalMove(
+      item,
+      'cancelled',
       `nothing in the workflow ${workflow.name} can be cancelled; remove it instead`,
     )
   }

@@ -3,7 +3,7 @@
  * each operation on it are in the files beside this one; each returns the resulting item, one version higher.
  */
 
-import { IllegalMoveError } from '../errors.ts'
+import { HeldError, IllegalMoveError } from '../errors.ts'
 import type { Failure } from './failure.ts'
 import type { Json } from './json.ts'
 import type { LeaseColumns } from './lease.ts'
@@ -127,10 +127,7 @@ export function isKeptBack(item: Omit<Item, 'phase'>): boolean {
 
 export function setItemPriority(item: Item, priority: number): Item | null {
   if (item.phase === 'closed') {
-    throw new IllegalMoveError(
-      { subject: describeItem(item), from: item.state, to: item.state },
-      `${describeState(item, item.state)} is a terminal state`,
-    )
+    throw illegalMove(item, item.state, `${describeState(item, item.state)} is a terminal state`)
   }
   return item.priority === priority ? null : { ...item, priority, version: item.version + 1 }
 }
@@ -237,9 +234,19 @@ export function copyOf(item: Item): Draft {
 export function illegal(item: Item, to: string, from: State): IllegalMoveError {
   const named = (state: string) => describeState(item, state)
   const moves = from.moves.map(named).join(', ')
-  const facts = { subject: describeItem(item), from: named(item.state), to: named(to) }
-  if (from.closed) return new IllegalMoveError(facts, `${facts.from} is a terminal state`)
-  const next = `from ${facts.from} it may go to ${moves || 'no other state'}`
+  if (from.closed) return illegalMove(item, to, `${named(item.state)} is a terminal state`)
+  const next = `from ${named(item.state)} it may go to ${moves || 'no other state'}`
   const unclaimed = moves === '' ? 'claim it first' : `claim it first; unclaimed, it may only go to ${moves}`
-  return new IllegalMoveError(facts, from.claimTo === undefined ? next : unclaimed)
+  return illegalMove(item, to, from.claimTo === undefined ? next : unclaimed)
+}
+
+export function illegalMove(item: Item, to: string, next: string): IllegalMoveError {
+  const named = (state: string) => describeState(item, state)
+  return new IllegalMoveError({ subject: describeItem(item), from: named(item.state), to: named(to) }, next)
+}
+
+/** Refuses what only the holder may do. */
+export function heldError(item: Item, next: string): HeldError {
+  const { agent, expiresAt } = item
+  return new HeldError({ subject: describeItem(item), holder: agent ?? 'an unknown agent', expiresAt }, next)
 }

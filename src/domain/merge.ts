@@ -1,6 +1,6 @@
 /** What the merge workflow knows about a change: its head, what it was tested against, and how often it was rebased. */
-import { HoldfastError, IllegalMoveError, InvalidError } from '../errors.ts'
-import { type Clocks, describeItem, enter, type Item } from './item.ts'
+import { HoldfastError, InvalidError } from '../errors.ts'
+import { type Clocks, describeItem, enter, type Item, illegalMove } from './item.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
 const headShaLengthMin = 4
@@ -54,16 +54,10 @@ export function returnItem(item: Item, workflow: Workflow, mainSha: string, at: 
 function stateToReturnTo(item: Item, workflow: Workflow, mainSha: string): string {
   const to = stateOf(workflow, item.state).returnTo
   if (to === undefined) {
-    throw new IllegalMoveError(
-      { subject: describeItem(item), from: item.state, to: 'rebasing' },
-      'only what is ready to merge can be returned',
-    )
+    throw illegalMove(item, 'rebasing', 'only what is ready to merge can be returned')
   }
   if (isFresh(item, mainSha)) {
-    throw new IllegalMoveError(
-      { subject: describeItem(item), from: item.state, to },
-      `it was tested against ${mainSha}; go on with the merge`,
-    )
+    throw illegalMove(item, to, `it was tested against ${mainSha}; go on with the merge`)
   }
   return to
 }

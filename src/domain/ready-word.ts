@@ -24,10 +24,13 @@ export interface WordList {
 
 /** What a filter says about words; null asks for tasks that have none. */
 export interface WordFilter {
+  /** Tasks that have all of these labels. */
   readonly labels?: readonly string[] | undefined
   readonly owner?: string | null | undefined
+  /** Tasks of this owner, or of nobody. */
   readonly ownerOrNone?: string | undefined
   readonly host?: string | null | undefined
+  /** Tasks for this machine, or for none; null: only those for none. */
   readonly hostOrNone?: string | null | undefined
 }
 

@@ -1,7 +1,7 @@
 /** What is wrong with the store itself: durability, disk, and transactions or locks that others leave open. */
-import { type Finding, finding, ok } from './finding.ts'
-import { describeBlocker, isForeign, type LockBlocker, remedyFor } from './foreign-lock.ts'
-import { describeTransaction, endingOf, type OpenTransaction } from './open-transaction.ts'
+
+import { counted } from './count.ts'
+import { formatDuration } from './duration.ts'
 
 /** What the inspecting process knows about the store apart from its rows. */
 export interface StoreFacts {
@@ -50,18 +50,16 @@ export function checkStore({ engine, engineVersion, location, durability, server
     )
   }
   if (durability === 'full' && server !== null && server.formerStandbys !== null) {
-    return finding(
+    return warning(
       'store',
-      'warning',
       `${what}; acknowledged changes rest on this server alone, though commits used to wait for standbys (${server.formerStandbys})`,
       'bring the standbys back and set synchronous_standby_names; if one server is enough, remove the row "standbys" from the table meta',
     )
   }
   if (durability === 'full')
     return ok('store', `${what}; every acknowledged change is on disk${standbysText(server)}`)
-  return finding(
+  return notice(
     'store',
-    'notice',
     `${what}; a power failure may lose the last changes`,
     'open it with durability full where that matters',
   )
@@ -81,9 +79,8 @@ export function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Find
   const log =
     logBytes > maxLogBytes
       ? [
-          finding(
+          warning(
             'log',
-            'warning',
             `the log of the store has grown to ${formatBytes(logBytes)}`,
             'look for a stopped process that has the store open: it keeps the log from being reset',
           ),
@@ -99,7 +96,7 @@ export function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Find
 
 export function checkTransactions(long: readonly OpenTransaction[]): Finding[] {
   if (long.length === 0) return [ok('transactions', 'none has been open for long')]
-  return long.map((each) => finding('transactions', 'warning', describeTransaction(each), endingOf(each)))
+  return long.map((each) => warning('transactions', describeTransaction(each), endingOf(each)))
 }
 
 export function checkAdvisoryLocks(blockers: readonly LockBlocker[]): Finding[] {
@@ -114,4 +111,114 @@ function formatBytes(bytes: number): string {
   return bytes < 1024 * mebibyte
     ? `${Math.round(bytes / mebibyte)} MiB`
     : `${Math.round(bytes / (1024 * mebibyte))} GiB`
+}
+
+export type FindingLevel = 'ok' | 'notice' | 'warning' | 'error'
+
+export interface Finding {
+  readonly check: string
+  readonly level: FindingLevel
+  readonly what: string
+  /** What to do; null if nothing needs doing. */
+  readonly remedy: string | null
+  /** Whether `--fix` applies the remedy. */
+  readonly isFixable: boolean
+}
+
+export function finding(
+  check: string,
+  level: FindingLevel,
+  what: string,
+  remedy: string | null,
+  isFixable = false,
+): Finding {
+  return { check, level, what, remedy, isFixable }
+}
+
+export function notice(check: string, what: string, remedy: string): Finding {
+  return finding(check, 'notice', what, remedy)
+}
+
+export function warning(check: string, what: string, remedy: string, isFixable = false): Finding {
+  return finding(check, 'warning', what, remedy, isFixable)
+}
+
+export function ok(check: string, what: string): Finding {
+  return finding(check, 'ok', what, null)
+}
+
+/** Whether a finding means that the store cannot be relied on. */
+export function isUnhealthy(findings: readonly Finding[]): boolean {
+  return findings.some(({ level }) => level === 'error')
+}
+
+/** A transaction that a program has open on the server. */
+export interface OpenTransaction {
+  /** The server process that runs it; null if it is prepared and waiting for its second phase. */
+  readonly pid: number | null
+  readonly role: string
+  /** The program's own name for itself; for a prepared transaction, the transaction's name. */
+  readonly program: string
+  readonly state: string
+  readonly openForMs: number
+  /** Whether it has written anything: later events are not delivered until it ends. */
+  readonly hasWritten: boolean
+}
+
+function describeTransaction({ pid, role, program, state, openForMs, hasWritten }: OpenTransaction): string {
+  const who =
+    pid === null
+      ? `the prepared transaction "${program}"`
+      : `the transaction of server process ${pid}${program && ` (${program})`}`
+  const what = hasWritten
+    ? 'newer events stay hidden until it ends'
+    : 'rows replaced since then cannot be cleaned up'
+  return `${who} of ${role} has been open for ${formatDuration(openForMs)}${pid === null ? '' : `, ${state}`}: ${what}`
+}
+
+/** What ends it. */
+function endingOf({ pid, program }: OpenTransaction): string {
+  return pid === null
+    ? `commit or roll back what was prepared: rollback prepared '${program.replaceAll("'", "''")}'`
+    : `let that program commit, or end it: select pg_terminate_backend(${pid})`
+}
+
+/**
+ * A holder of advisory locks. PostgreSQL lets every role that can connect take any of ours. We can tell which locks are
+ * ours only while someone waits for them, so others are listed too, for callers that were just refused as BUSY.
+ */
+export interface LockBlocker {
+  /** The server process that holds it. */
+  readonly pid: number
+  readonly role: string
+  /** The program's own name for itself. */
+  readonly program: string
+  /** Whether that role may write to the store. */
+  readonly usesStore: boolean
+  /** Sessions of the store that wait for it, and how long the first of them has waited. */
+  readonly waiting: number
+  readonly waitedMs: number
+}
+
+/**
+ * Our sessions let go within the 4 s after which the server ends a frozen client; behind a pooler they may have any
+ * name.
+ */
+const ownMs = 5_000
+
+/** A role with no access to the store, or a session that holds a lock longer than Holdfast ever does. */
+function isForeign({ usesStore, waitedMs }: LockBlocker): boolean {
+  return !usesStore || waitedMs > ownMs
+}
+
+function describeBlocker({ pid, role, program, waiting }: LockBlocker): string {
+  const holder = `server process ${pid}${program && ` (${program})`} of ${role}`
+  return waiting > 0
+    ? `${holder} holds an advisory lock of this store; ${counted(waiting, 'session')} waiting for it`
+    : `${holder}, which does not use this store, holds advisory locks in its database; nobody waits for them now`
+}
+
+function remedyFor({ pid, waiting }: LockBlocker): string {
+  const end = `end it: select pg_terminate_backend(${pid})`
+  return `${waiting > 0 ? end : `if commands fail as BUSY, ${end}`}; to keep other programs out, give the store its own database and revoke connect on it from public`
 }

@@ -1,10 +1,5 @@
-/**
- * Resubmitting an open change. Given fields replace the old ones; the others stay. The holder of the change has already
- * read its payload and facts, so those stay fixed until it lets go; only head, priority and attempts may change.
- */
-import { HeldError } from '../errors.ts'
 import { changeDependencies, isOtherParent, isOtherSet, type Surroundings } from './dependency.ts'
-import { describeItem, editItem, type Item } from './item.ts'
+import { editItem, heldError, type Item } from './item.ts'
 import { isSameJson, type Json } from './json.ts'
 import { isPastCancelling } from './merge.ts'
 import type { Workflow } from './workflow.ts'
@@ -111,12 +106,8 @@ function assertNotDisturbing(open: Item, workflow: Workflow, fields: readonly Fi
   const isLate = fields.includes('headSha') && isPastCancelling(open, workflow)
   const refused = isLate ? [...fixed, 'headSha'] : fixed
   if (refused.length === 0) return
-  throw new HeldError(
-    {
-      subject: describeItem(open),
-      holder: open.agent ?? 'an unknown agent',
-      expiresAt: open.expiresAt,
-    },
+  throw heldError(
+    open,
     `${refused.join(', ')} cannot change while it is held; submit that again once it is released`,
   )
 }

@@ -1,10 +1,4 @@
-/**
- * A task: an item that people and agents read. Its text lives in the item's data and payload; lease, dependencies,
- * versions and recovery are the item's. The durable owner is the agent the task belongs to; the holder is the agent
- * working on it.
- */
-import { HeldError, IllegalMoveError } from '../errors.ts'
-import { type Clocks, describeItem, type Item, setItemPriority } from './item.ts'
+import { type Clocks, heldError, type Item, illegalMove, setItemPriority } from './item.ts'
 import { claimItemByName } from './item-claim.ts'
 import { assertHolds } from './item-end.ts'
 import { recordProgress } from './item-loss.ts'
@@ -20,7 +14,6 @@ import {
   renew,
 } from './lease.ts'
 import { type ItemRules, type ReclaimedItem, recoverItem } from './recovery.ts'
-import { statusOf } from './task-status.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
 export { stateOfStatus, statusOf, type TaskStatus, taskQueue, taskStatuses } from './task-status.ts'
@@ -104,8 +97,8 @@ export function assertMayEdit(
 ): { late: boolean } {
   if (token !== undefined) return assertHolds(item, { agent, token }, now)
   if (item.phase !== 'held' || force || isExpired(item, now)) return { late: false }
-  throw new HeldError(
-    { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
+  throw heldError(
+    item,
     'give the token of your grant, wait until the lease ends, or use `force` with a `reason`',
   )
 }
@@ -113,20 +106,14 @@ export function assertMayEdit(
 /** A task that someone is working on can be removed only by force. A lapsed task is held by nobody. */
 export function assertMayRemove(item: Item, { force }: { force?: boolean | undefined }, at: Judging): void {
   if (item.phase !== 'held' || force || hasLapsed(item, at)) return
-  throw new HeldError(
-    { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
-    'let its holder release it, wait until the lease ends, or remove it with `force`',
-  )
+  throw heldError(item, 'let its holder release it, wait until the lease ends, or remove it with `force`')
 }
 
 /** The task with its fields changed, one version higher. Only a holder can report progress. */
 export function editTask(item: Item, edit: TaskEdit, by: string, wall: number): Item {
   const { priority, progress, note, ...words } = edit
   if (progress !== undefined && item.phase !== 'held') {
-    throw new IllegalMoveError(
-      { subject: describeItem(item), from: item.state, to: 'progress' },
-      'claim it first: only a holder can record progress',
-    )
+    throw illegalMove(item, 'progress', 'claim it first: only a holder can record progress')
   }
   const before = wordsOf(item)
   const given = Object.fromEntries(Object.entries(words).filter(([, value]) => value !== undefined))
@@ -227,10 +214,7 @@ export function claimTask(
     return { outcome: 'blocked', item: free, reclaimed }
   }
   if (stateOf(rules.workflow, free.state).claimByNameTo !== undefined && !request.fromReview) {
-    throw new IllegalMoveError(
-      { subject: describeItem(free), from: statusOf(free.state), to: 'In Progress' },
-      'it waits for a reviewer; claim it with `fromReview` to take it back',
-    )
+    throw illegalMove(free, 'claimed', 'it waits for a reviewer; claim it with `fromReview` to take it back')
   }
   const open = mayTake ? { ...promoteItem(free, rules.workflow), version: free.version } : free
   const after = claimItemByName(open, rules.workflow, request, at)

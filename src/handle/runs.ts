@@ -1,8 +1,8 @@
 /** `hf.runs`: the progress of runs. Counts can be raised only under the token of the lock that is held for the run. */
 
 import type { StopAnswer } from '../operations/run/read.ts'
-import type { RecordedProgress } from '../operations/run/record.ts'
-import type { ProgressView } from '../operations/run/view.ts'
+import type { RecordedRun } from '../operations/run/record.ts'
+import type { RunView } from '../operations/run/view.ts'
 import type { AskedOf, OperationName, ResultOf } from '../operations/table.ts'
 import { askInPieces, optionsOf, orReject } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
@@ -31,20 +31,16 @@ export class Runs {
    * Starts a run under the lock that was acquired with its name as `run`. ILLEGAL_MOVE when the run already exists:
    * resume it.
    */
-  start(run: string, options: StartOptions = {}): Promise<ProgressView> {
+  start(run: string, options: StartOptions = {}): Promise<RunView> {
     return this.#underLock('runs.start', run, options)
   }
 
   /** Resumes a paused or failed run, under the lock that is held for it now. */
-  resume(run: string, options: Omit<StartOptions, 'cursor' | 'completion'> = {}): Promise<ProgressView> {
+  resume(run: string, options: Omit<StartOptions, 'cursor' | 'completion'> = {}): Promise<RunView> {
     return this.#underLock('runs.resume', run, options)
   }
 
-  #underLock(
-    operation: 'runs.start' | 'runs.resume',
-    run: string,
-    options: StartOptions,
-  ): Promise<ProgressView> {
+  #underLock(operation: 'runs.start' | 'runs.resume', run: string, options: StartOptions): Promise<RunView> {
     return orReject(() => {
       const { lock = defaultLock } = optionsOf(operation, options)
       const token = this.#session.grants.tokenFor('lock', lock, options)
@@ -53,27 +49,27 @@ export class Runs {
   }
 
   /** Adds to the counts. LEASE_LOST once the caller no longer holds the lock. A paused run stays paused. */
-  async record(run: string, options: RecordOptions): Promise<RecordedProgress> {
+  async record(run: string, options: RecordOptions): Promise<RecordedRun> {
     return this.#session.ask('runs.record', { run }, await this.#withToken('runs.record', run, options))
   }
 
   /** Pauses a run before its next item. Anybody may. With a token, only if the run is under that grant. */
-  pause(run: string, options: OptionsFor<'runs.pause', 'run'> = {}): Promise<ProgressView> {
+  pause(run: string, options: OptionsFor<'runs.pause', 'run'> = {}): Promise<RunView> {
     return this.#session.ask('runs.pause', { run }, options)
   }
 
   /** Gives up a run, with a reason. It can be resumed. */
-  async fail(run: string, options: OptionsFor<'runs.fail', 'run'>): Promise<ProgressView> {
+  async fail(run: string, options: OptionsFor<'runs.fail', 'run'>): Promise<RunView> {
     return this.#session.ask('runs.fail', { run }, await this.#withToken('runs.fail', run, options))
   }
 
   /** Reopens a completed run because more items have arrived. It is paused, with the new total if you know it. */
-  reopen(run: string, options: OptionsFor<'runs.reopen', 'run'> = {}): Promise<ProgressView> {
+  reopen(run: string, options: OptionsFor<'runs.reopen', 'run'> = {}): Promise<RunView> {
     return this.#session.ask('runs.reopen', { run }, options)
   }
 
   /** The progress of a run; null when there is none. */
-  get(run: string): Promise<ProgressView | null> {
+  get(run: string): Promise<RunView | null> {
     return this.#session.call('runs.get', { run })
   }
 

@@ -1,11 +1,11 @@
 /** `hf.state(key)`: the operations on one versioned document as methods. */
+
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import * as z from 'zod'
 import { pause } from '../environment.ts'
 import { isVersionMismatchError, VersionMismatchError } from '../errors.ts'
 import { parseInput } from '../operations/operation.ts'
-import type { StateHistory } from '../operations/state/history.ts'
-import type { SavedView, StatePage, StateView } from '../operations/state/state.ts'
+import type { SavedView, StateHistory, StatePage, StateView } from '../operations/state/state.ts'
 import type { AskedOf } from '../operations/table.ts'
 import { optionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'

@@ -46,21 +46,17 @@ import * as recovery from './recovery/recovery.ts'
 import * as retention from './recovery/retention.ts'
 import * as recoveryStats from './recovery/stats.ts'
 import * as recoverySurvey from './recovery/survey.ts'
-import * as progress from './run/control.ts'
-import * as progressRead from './run/read.ts'
-import * as progressRecord from './run/record.ts'
-import * as stateHistory from './state/history.ts'
+import * as run from './run/control.ts'
+import * as runRead from './run/read.ts'
+import * as runRecord from './run/record.ts'
 import * as state from './state/state.ts'
 import * as stateUpdate from './state/update.ts'
-import * as clock from './store/clock.ts'
 import * as store from './store/store.ts'
-import * as taskBatchClaim from './task/batch-claim.ts'
 import * as taskClaim from './task/claim.ts'
 import * as taskCleanup from './task/cleanup.ts'
 import * as taskFinish from './task/finish.ts'
 import * as taskHint from './task/hint.ts'
 import * as taskList from './task/list.ts'
-import * as taskRemove from './task/remove.ts'
 import * as taskSeek from './task/seek.ts'
 import * as task from './task/task.ts'
 
@@ -120,18 +116,18 @@ const all = [
   lockRead.list,
   reservation.reserve,
   reservation.whoHas,
-  progress.start,
-  progress.resume,
-  progressRecord.record,
-  progress.pause,
-  progress.fail,
-  progress.reopen,
-  progress.remove,
-  progressRead.get,
-  progressRead.list,
-  progressRead.outcomes,
-  progressRead.remaining,
-  progressRead.shouldStop,
+  run.start,
+  run.resume,
+  runRecord.record,
+  run.pause,
+  run.fail,
+  run.reopen,
+  run.remove,
+  runRead.get,
+  runRead.list,
+  runRead.outcomes,
+  runRead.remaining,
+  runRead.shouldStop,
   merge.updateRebaseMetadata,
   merge.isFresh,
   merge.returnToRebasing,
@@ -147,7 +143,7 @@ const all = [
   lease.renew,
   lease.check,
   lease.ending,
-  clock.read,
+  store.read,
   instance.start,
   instance.join,
   instance.beat,
@@ -171,7 +167,7 @@ const all = [
   stateUpdate.giveWay,
   stateUpdate.save,
   state.list,
-  stateHistory.history,
+  state.history,
   task.addTask,
   task.getTask,
   taskList.listTasks,
@@ -180,13 +176,13 @@ const all = [
   taskClaim.claimTaskForAgent,
   taskClaim.claimNext,
   taskSeek.seek,
-  taskBatchClaim.batchClaim,
+  taskClaim.batchClaim,
   taskFinish.renewLease,
   taskFinish.releaseTask,
   taskFinish.reviewTask,
   taskFinish.completeTask,
   taskFinish.handoff,
-  taskRemove.removeTask,
+  taskFinish.removeTask,
   taskCleanup.cleanupExpiredLocks,
   taskCleanup.cleanupDeadAgentLocks,
   taskHint.hints,

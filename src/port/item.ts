@@ -1,5 +1,7 @@
 /** Items: how a command names them, and what else it learns about them. */
+import type { VainWait } from '../domain/doctor.ts'
 import type { Item, LinePosition, Phase } from '../domain/item.ts'
+import type { WordFilter } from '../domain/ready-word.ts'
 import type { OfInstances } from './instance.ts'
 import type { Page } from './page.ts'
 import type { DefinedQueue } from './queue.ts'
@@ -9,15 +11,7 @@ export interface Dependent extends DefinedQueue {
 }
 
 /** Selects items of a queue by their data. Absent means any; null means not set. */
-export interface ItemFilter {
-  /** Items that have all of these labels. */
-  readonly labels?: readonly string[] | undefined
-  readonly owner?: string | null | undefined
-  /** Items of this owner, or of nobody. */
-  readonly ownerOrNone?: string | undefined
-  readonly host?: string | null | undefined
-  /** Items for this machine, or for none; null: only those for none. */
-  readonly hostOrNone?: string | null | undefined
+export interface ItemFilter extends WordFilter {
   /** At least this urgent: a priority number no higher than this. */
   readonly maxPriority?: number | undefined
   /** Held by this agent. */
@@ -36,15 +30,6 @@ export interface SearchPosition {
 export interface Cascade {
   readonly blocker: string
   readonly at: number
-}
-
-/** A wait that cannot end. Items are named by their keys, or by their ids if they have none. */
-export interface VainWait {
-  readonly item: string
-  readonly queue: string
-  readonly blocker: string
-  /** Null if the blocker is gone. */
-  readonly state: string | null
 }
 
 export interface ItemSelectors {

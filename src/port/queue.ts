@@ -1,7 +1,7 @@
 /** Queues and their workflows: rows, counts, and how a command names them. */
 import type { BoundedCount } from '../domain/count.ts'
-import type { Phase } from '../domain/item.ts'
 import type { Queue } from '../domain/queue.ts'
+import type { CountedItems } from '../domain/queue-counts.ts'
 import type { Workflow } from '../domain/workflow.ts'
 
 export interface DefinedQueue {
@@ -15,14 +15,7 @@ export interface WorkflowRow {
   readonly version: number
 }
 
-/** Enough to tell how a queue is doing now, and cheap to count. */
-export const maxNewestClosed = 100
-
-export interface QueueCounts {
-  readonly byState: Readonly<Record<string, number>>
-  readonly byPhase: Readonly<Record<Phase, number>>
-  readonly quarantined: number
-  readonly quarantinedByState: Readonly<Record<string, number>>
+export interface QueueCounts extends CountedItems {
   readonly oldestReadyAt: number | null
 }
 

@@ -1,6 +1,6 @@
 /** What recovery records, and how a command asks what there is to heal. */
-import type { LockBlocker } from '../domain/foreign-lock.ts'
-import type { OpenTransaction } from '../domain/open-transaction.ts'
+import type { NeglectedNamespace } from '../domain/doctor.ts'
+import type { LockBlocker, OpenTransaction } from '../domain/store-check.ts'
 
 export interface RecoveryRun {
   readonly id: string
@@ -16,11 +16,8 @@ export interface RecoveryRun {
 }
 
 /** Totals of the runs that are no longer kept; one row per queue. */
-export interface RecoveryTotal {
-  readonly queue: string
-  readonly locksCleaned: number
-  readonly entriesReclaimed: number
-  readonly messagesReclaimed: number
+export interface RecoveryTotal
+  extends Pick<RecoveryRun, 'queue' | 'locksCleaned' | 'entriesReclaimed' | 'messagesReclaimed'> {
   readonly version: number
 }
 
@@ -33,14 +30,6 @@ export interface RecoveryFailure {
   readonly by: string
   readonly error: string
   readonly version: number
-}
-
-export interface NeglectedNamespace {
-  readonly namespace: string
-  /** A recovery would find something to do. */
-  readonly isHealingDue: boolean
-  /** Messages are due, and no process with a recent beat has the namespace open. */
-  readonly isSendingDue: boolean
 }
 
 export interface RecoverySelectors {

@@ -7,9 +7,9 @@ import type { Item } from '../domain/item.ts'
 import type { Lock } from '../domain/lock.ts'
 import type { Waiter } from '../domain/lock-line.ts'
 import type { Message } from '../domain/message.ts'
-import type { Outcome, Progress } from '../domain/progress.ts'
 import type { Queue } from '../domain/queue.ts'
 import type { Addressable, Recipient } from '../domain/recipient.ts'
+import type { Outcome, Run } from '../domain/run.ts'
 import type { State, StateFloor } from '../domain/state.ts'
 import type { Answer } from './answer.ts'
 import type { Checkpoint, ImageRow, SealedEvents } from './event.ts'
@@ -22,7 +22,7 @@ export interface Tables {
   item: Item
   lock: Lock
   waiter: Waiter
-  run: Progress
+  run: Run
   outcome: Outcome
   queue: Queue
   workflow: WorkflowRow

@@ -26,7 +26,7 @@ forEachEngine((engine) => {
     const server = await store.open({ agent: 'server-2', recovery: { onOpen: false } })
     const report = await server.locks.recoverLocksOnStartup()
 
-    expect(report).toMatchObject({ locksReleased: 1, progressPaused: 1, kept: [] })
+    expect(report).toMatchObject({ locksReleased: 1, runsPaused: 1, kept: [] })
     expect(await server.locks.getCurrentLockInfo()).toMatchObject({ isLocked: false, lockedBy: null })
     expect(await server.runs.get('c1')).toMatchObject({
       status: 'paused',
@@ -46,8 +46,8 @@ forEachEngine((engine) => {
     const server = await store.open({ agent: 'server-2' })
 
     expect(await server.locks.isAnyLocked()).toBe(false)
-    expect(await server.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 1, progressPaused: 1 })
-    expect(await server.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 0, progressPaused: 0 })
+    expect(await server.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 1, runsPaused: 1 })
+    expect(await server.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 0, runsPaused: 0 })
   })
 
   test('two servers that start together act once [L10]', async () => {
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
     const reports = await Promise.all(servers.map((server) => server.locks.recoverLocksOnStartup()))
 
     expect(reports.reduce((sum, { locksReleased }) => sum + locksReleased, 0)).toBe(1)
-    expect(reports.reduce((sum, { progressPaused }) => sum + progressPaused, 0)).toBe(1)
+    expect(reports.reduce((sum, { runsPaused }) => sum + runsPaused, 0)).toBe(1)
     const kinds = (await readFeed(hf)).map(({ kind }) => kind)
     expect(kinds.filter((kind) => kind === 'lock.expired' || kind === 'run.paused')).toHaveLength(2)
   })
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
     host.kill(101)
     const after = await store.open({ agent: 'server-2', environment: host.process(102) })
 
-    expect(await after.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 1, progressPaused: 1 })
+    expect(await after.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 1, runsPaused: 1 })
     expect(await after.runs.get('c1')).toMatchObject({
       status: 'paused',
       pauseReason: 'Server restart - run paused: process 101 is gone',
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
 
     const report = await hf.recovery.detectAndRecoverStale({ dryRun: true })
 
-    expect(report).toMatchObject({ locksCleaned: 1, progressPaused: 1, waitersRemoved: 0 })
+    expect(report).toMatchObject({ locksCleaned: 1, runsPaused: 1, waitersRemoved: 0 })
     expect(await store.readTables()).toEqual(before)
   })
 

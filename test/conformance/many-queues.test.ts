@@ -31,6 +31,14 @@ forEachEngine((engine) => {
         await failing.next({ renew: false })
         await failing.fail(item.id, 'no', { retryable: false })
       }
+      const mending = hf.queue('zz-mending', { maxAttempts: 1 })
+      for (let number = 0; number < 25; number++) {
+        const { item } = await mending.add(number)
+        await mending.next({ renew: false })
+        if (number < 14) await mending.fail(item.id, 'no', { retryable: false })
+        else await mending.complete(item.id)
+        await opened.env.advance(1)
+      }
     })
 
     test('status shows those most worth a look, and says that there are others [S5e-10]', async () => {
@@ -55,6 +63,14 @@ forEachEngine((engine) => {
       const failing = expect.stringContaining('queue zz-failing: 3 of the last 3')
       expect(alerts).toContainEqual(expect.objectContaining({ code: 'mostly_failing', what: failing }))
       expect(findings).toContainEqual(expect.objectContaining({ what: failing }))
+    })
+
+    test('one is judged by as many of its newest items when it is chosen as in its alert [S6-B]', async () => {
+      const { queues, alerts } = await hf.fleet.status()
+
+      const failing = expect.stringContaining('queue zz-mending: 14 of the last 25')
+      expect(queues.map(({ name }) => name)).toContain('zz-mending')
+      expect(alerts).toContainEqual(expect.objectContaining({ code: 'mostly_failing', what: failing }))
     })
 
     test('prime shows those too [S5e-10]', async () => {

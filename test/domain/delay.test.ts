@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { dueAt } from '../../src/domain/delay.ts'
+import { dueAt } from '../../src/domain/item-creation.ts'
 import { refusalOf } from './samples.ts'
 
 test.each([

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type DoctorFacts, examine, maxVainWaits } from '../../src/domain/doctor.ts'
-import { isUnhealthy } from '../../src/domain/finding.ts'
-import type { StoreFacts } from '../../src/domain/store-check.ts'
+import { isUnhealthy, type StoreFacts } from '../../src/domain/store-check.ts'
 
 const mebibyte = 1024 * 1024
 const store: StoreFacts = {

@@ -7,10 +7,10 @@ import { explainMessage } from '../../src/domain/explain-message.ts'
 import { describeHolding, type Holding, type Judged } from '../../src/domain/holding.ts'
 import type { LeaseColumns } from '../../src/domain/lease.ts'
 import type { Message } from '../../src/domain/message.ts'
-import type { Progress } from '../../src/domain/progress.ts'
 import { createQueue, pauseQueue, type Queue } from '../../src/domain/queue.ts'
 import { unregistered } from '../../src/domain/recipient.ts'
 import { makePolicy } from '../../src/domain/redelivery-policy.ts'
+import type { Run } from '../../src/domain/run.ts'
 import type { Workflow } from '../../src/domain/workflow.ts'
 import { ada, aLock, at, itemIn, job, later, merge, newItem, task } from './samples.ts'
 
@@ -257,7 +257,7 @@ describe('a lock', () => {
 })
 
 describe('a run', () => {
-  const run = (fields: Partial<Progress> = {}): Progress => ({
+  const run = (fields: Partial<Run> = {}): Run => ({
     run: 'spring',
     lock: 'press',
     token: 1,

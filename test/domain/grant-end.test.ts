@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import { endByHolder } from '../../src/domain/crash-pattern.ts'
 import type { StoredEvent } from '../../src/domain/event.ts'
-import { endByHolder } from '../../src/domain/grant-end.ts'
 
 const grant = { agent: 'ada', token: 7 }
 

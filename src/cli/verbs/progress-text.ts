@@ -1,10 +1,10 @@
 /** The progress of a run, on one line. */
-import type { ProgressView } from '../../operations/run/view.ts'
+import type { RunView } from '../../operations/run/view.ts'
 import { formatDuration } from '../duration.ts'
 
 const barWidth = 20
 
-export function progressBar(run: ProgressView): string {
+export function progressBar(run: RunView): string {
   const { processed, total, failed, status, etaMs } = run
   const counts = total === null ? `${processed} done` : `${processed} of ${total}`
   const bar = total === null || total === 0 ? '' : `${drawBar(processed / total)} `

@@ -1,12 +1,12 @@
 /** `holdfast runs`: the progress of runs. */
 
 import { errorCodes } from '../../error-codes.ts'
-import type { ProgressView } from '../../operations/run/view.ts'
+import type { RunView } from '../../operations/run/view.ts'
 import { inPieces } from '../../runtime/session/input.ts'
 import { verb } from '../verb.ts'
 import { progressBar } from './progress-text.ts'
 
-function runLine(run: ProgressView): string {
+function runLine(run: RunView): string {
   return `${run.run}  ${run.status}  ${progressBar(run)}`
 }
 

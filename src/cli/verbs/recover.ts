@@ -23,7 +23,7 @@ export const recover = verb({
     const beside = [
       report.promoted > 0 && `made ${counted(report.promoted, 'due item')} ready`,
       report.waitersRemoved > 0 && `removed ${counted(report.waitersRemoved, 'waiter')}`,
-      report.progressPaused > 0 && `paused ${counted(report.progressPaused, 'run')}`,
+      report.runsPaused > 0 && `paused ${counted(report.runsPaused, 'run')}`,
     ].filter((part) => part !== false)
     return healingText(report, view, [freedText(report), ...beside].join('; '), dryRun === true)
   },

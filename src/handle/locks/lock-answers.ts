@@ -1,7 +1,7 @@
 /** What the calls of locks return. */
 import type { NamedAcquireOutcome } from '../../operations/lock/lock.ts'
 import type { ReserveOutcome } from '../../operations/lock/reservation.ts'
-import type { ProgressView } from '../../operations/run/view.ts'
+import type { RunView } from '../../operations/run/view.ts'
 import type { LockView } from '../../operations/view.ts'
 import type { Lease } from '../../runtime/lease/held-lease.ts'
 
@@ -29,7 +29,7 @@ export type ReservedPaths<Held extends Lease | null = Lease | null> =
 
 /** How a batch ended, or who holds its lock. */
 export type BatchReport =
-  | { readonly outcome: 'completed' | 'paused' | 'failed' | 'running'; readonly progress: ProgressView }
+  | { readonly outcome: 'completed' | 'paused' | 'failed' | 'running'; readonly progress: RunView }
   | Extract<NamedAcquireOutcome, { outcome: 'held' }>
 
 /** What recovery at startup did. */
@@ -37,7 +37,7 @@ export interface StartupReport {
   /** Locks that had lapsed or whose process was dead. */
   readonly locksReleased: number
   /** Runs that were paused because their lock was freed. */
-  readonly progressPaused: number
+  readonly runsPaused: number
   /** Waiters whose process was gone. */
   readonly waitersRemoved: number
   /** Locks that other agents, or other processes of this agent, hold and keep; at most 500. */

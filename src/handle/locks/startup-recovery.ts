@@ -18,7 +18,7 @@ export async function recoverOnStartup(
   const reports = atOpen === null ? [healed] : [atOpen, healed]
   return {
     locksReleased: sumOf(reports, ({ locksCleaned }) => locksCleaned),
-    progressPaused: sumOf(reports, ({ progressPaused }) => progressPaused),
+    runsPaused: sumOf(reports, ({ runsPaused }) => runsPaused),
     waitersRemoved: sumOf(reports, ({ waitersRemoved }) => waitersRemoved),
     kept: await keptByOthers(session),
   }

@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import { InvalidError } from '../../errors.ts'
 import { parseInput } from '../../operations/operation.ts'
-import type { ProgressView } from '../../operations/run/view.ts'
+import type { RunView } from '../../operations/run/view.ts'
 
 const callable = z.custom<(...args: never[]) => unknown>((value) => typeof value === 'function', {
   error: 'must be a function',
@@ -77,7 +77,7 @@ export interface BatchOptions<Item> {
   /** Stops before the next item; the run is paused. */
   readonly signal?: AbortSignal | undefined
   /** Called once each time the run is completed, by the runner that completed it, while it still holds the lock. */
-  readonly onComplete?: ((progress: ProgressView) => unknown) | undefined
+  readonly onComplete?: ((progress: RunView) => unknown) | undefined
 }
 
 export function keyOfItem<Item>(item: Item, { keyOf }: BatchOptions<Item>): string {

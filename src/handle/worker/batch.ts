@@ -8,11 +8,11 @@
  * item is handled again.
  */
 import { messageOf } from '../../domain/failure.ts'
-import { concurrencyFor } from '../../domain/progress.ts'
+import { concurrencyFor } from '../../domain/run.ts'
 import { fitText } from '../../domain/text.ts'
 import { pause } from '../../environment.ts'
 import { isHoldfastError, NotFoundError } from '../../errors.ts'
-import type { ProgressView } from '../../operations/run/view.ts'
+import type { RunView } from '../../operations/run/view.ts'
 import type { Lease } from '../../runtime/lease/held-lease.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { Runs } from '../runs.ts'
@@ -45,12 +45,12 @@ export class Batch<Item> {
   readonly #order: { readonly key: string; settled: boolean }[] = []
   /** Keys that were handed out and have no recorded outcome, or a failure that a later run is to repair. */
   readonly #taken = new Set<string>()
-  #completion: ProgressView['completion'] = 'processed'
+  #completion: RunView['completion'] = 'processed'
   /** Read from the source before the run was reopened for it. */
   #ahead: Work<Item> | null = null
   #stopReason: string | null = null
   #error: unknown = null
-  #last: ProgressView | null = null
+  #last: RunView | null = null
 
   constructor(
     parts: { session: Session; runs: Runs; run: string; lock: string; lease: Lease; closing: AbortSignal },
@@ -77,7 +77,7 @@ export class Batch<Item> {
    * Runs the batch to its end and returns the progress. Throws the first error that stopped it, unless that was the
    * loss of its lock.
    */
-  async work(): Promise<ProgressView> {
+  async work(): Promise<RunView> {
     const known = await this.#runs.get(this.#run)
     if (known?.status === 'completed') return this.#workOnMore(known)
     const begun = await this.#begin(known)
@@ -91,7 +91,7 @@ export class Batch<Item> {
    * Reopens a completed run for items it does not know. Not if it knows no items at all: then all of them would seem
    * new.
    */
-  async #workOnMore(known: ProgressView): Promise<ProgressView> {
+  async #workOnMore(known: RunView): Promise<RunView> {
     if (!(await this.#knowsItems(known))) return known
     this.#completion = known.completion
     const rest = this.#rest(known.cursor)
@@ -106,24 +106,24 @@ export class Batch<Item> {
     }
   }
 
-  async #reopen({ processed }: ProgressView): Promise<ProgressView> {
+  async #reopen({ processed }: RunView): Promise<RunView> {
     const { total = 0 } = this.#options
     await this.#runs.reopen(this.#run, total > processed ? { total } : {})
     return this.#runs.resume(this.#run, { lock: this.#lock, token: this.#lease.token })
   }
 
-  async #knowsItems({ processed, outcomesRemovedAt }: ProgressView): Promise<boolean> {
+  async #knowsItems({ processed, outcomesRemovedAt }: RunView): Promise<boolean> {
     if (outcomesRemovedAt !== null) return false
     if (processed === 0) return true
     return (await this.#runs.outcomes(this.#run, { limit: 1 })).outcomes.length > 0
   }
 
-  async #closed(ended: ProgressView): Promise<ProgressView> {
+  async #closed(ended: RunView): Promise<RunView> {
     if (this.#last) await this.#options.onComplete?.(this.#last)
     return ended
   }
 
-  async #workOn(begun: ProgressView, rest: Rest<Item>): Promise<ProgressView> {
+  async #workOn(begun: RunView, rest: Rest<Item>): Promise<RunView> {
     this.#completion = begun.completion
     const lines = this.#options.concurrency ?? concurrencyFor(begun.remaining ?? Number.POSITIVE_INFINITY)
     await Promise.all(Array.from({ length: lines }, () => this.#line(rest)))
@@ -134,7 +134,7 @@ export class Batch<Item> {
     return ended
   }
 
-  async #begin(known: ProgressView | null): Promise<ProgressView> {
+  async #begin(known: RunView | null): Promise<RunView> {
     const total = this.#options.total ?? this.#count()
     const under = { lock: this.#lock, token: this.#lease.token, ...(total === undefined ? {} : { total }) }
     if (known) return this.#runs.resume(this.#run, under)
@@ -262,7 +262,7 @@ export class Batch<Item> {
    * Ends the run: completed, failed, or paused with the rest still to do. Only this grant may say so, and the store
    * decides.
    */
-  async #end(): Promise<ProgressView> {
+  async #end(): Promise<RunView> {
     const token = this.#lease.token
     const known = await this.#known()
     if (known.status !== 'running' || known.token !== token) return known
@@ -280,7 +280,7 @@ export class Batch<Item> {
     }
   }
 
-  async #known(): Promise<ProgressView> {
+  async #known(): Promise<RunView> {
     const known = await this.#runs.get(this.#run)
     if (known) return known
     throw new NotFoundError({

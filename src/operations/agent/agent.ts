@@ -4,13 +4,13 @@
  */
 import * as z from 'zod'
 import { suspectAgents } from '../../domain/crash-pattern.ts'
-import { isSameProcess, startInstance } from '../../domain/instance.ts'
+import { isSameProcess } from '../../domain/instance.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { crashNeeds } from '../lease/watch.ts'
 import { type OutputOf, operation, reply } from '../operation.ts'
 import { maxDeaths } from '../recovery/report.ts'
-import { identity, instanceView } from './instance.ts'
+import { identity, instanceView, started } from './instance.ts'
 
 export const register = operation({
   name: 'agents.register',
@@ -28,10 +28,8 @@ export const register = operation({
       const after = { ...known, beatAt: context.wall }
       return { changes: [{ table: 'instance', before: known, after }], result: after }
     }
-    const named = { agent: context.agent, registeredBy: context.agent, seenAt: null }
-    const after = startInstance({ id: context.ids[0] as string, ...input }, named, context.wall)
-    const event = { kind: 'instance.started', agent: context.agent } as const
-    return { changes: [{ table: 'instance', before: null, after, event }], result: after }
+    const process = { id: context.ids[0] as string, ...input }
+    return started(process, { registeredBy: context.agent, seenAt: null }, context)
   },
 })
 

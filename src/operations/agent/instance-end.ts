@@ -11,7 +11,7 @@ import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
-import { pausedRuns, runNeeds } from '../lock/run.ts'
+import { pausedRuns, runNeeds } from '../lock/lock-change.ts'
 import { ask, change, need, operation, reply } from '../operation.ts'
 import { rulesFor } from '../recovery/reclaim.ts'
 

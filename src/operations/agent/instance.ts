@@ -12,7 +12,8 @@ import {
 } from '../../domain/instance.ts'
 import { HoldfastError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
-import type { Change } from '../../port/decision.ts'
+import type { Context } from '../../port/command.ts'
+import type { Decision } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { ask, change, operation, reply, view } from '../operation.ts'
 import { signedBy } from '../recovery/reclaim.ts'
@@ -67,14 +68,19 @@ export const start = operation({
   needs: (input) => ({ known: { select: 'instances', ids: [input.id] } }),
   decide({ known: [known] }, input, context) {
     if (known) return reply(requireSame(known, input))
-    const named = { agent: context.agent, registeredBy: null, seenAt: context.now }
-    const after = startInstance(input, named, context.wall)
-    return {
-      changes: [change('instance', null, after, 'instance.started', context)],
-      result: after,
-    }
+    return started(input, { registeredBy: null, seenAt: context.now }, context)
   },
 })
+
+/** A process joins the fleet. */
+export function started(
+  process: ProcessIdentity & { readonly id: string },
+  how: Pick<Instance, 'registeredBy' | 'seenAt'>,
+  context: Context,
+): Decision<Instance> {
+  const after = startInstance(process, { agent: context.agent, ...how }, context.wall)
+  return { changes: [change('instance', null, after, 'instance.started', context)], result: after }
+}
 
 /** One process may have joined for many agents. */
 const maxKnown = 500
@@ -101,10 +107,8 @@ export const join = operation({
     const known = rows.find((each) => each.agent === context.agent && isSameProcess(each, input))
     if (known) return reply(known)
     // It sends no heartbeat, so nobody may take its silence for its end.
-    const named = { agent: context.agent, registeredBy: null, seenAt: null }
-    const after = startInstance({ id: context.ids[0] as string, ...input }, named, context.wall)
-    const event = { kind: 'instance.started', agent: context.agent } as const
-    return { changes: [{ table: 'instance', before: null, after, event }], result: after }
+    const process = { id: context.ids[0] as string, ...input }
+    return started(process, { registeredBy: null, seenAt: null }, context)
   },
 })
 /** Joining twice is the same as joining once. Two processes never share an id. */
@@ -220,12 +224,13 @@ export const endSilent = operation({
     found: { select: 'instances', ids },
     held: { select: 'heldByInstances', instances: ids },
   }),
-  decide({ found, held }, input, { agent, now, wall, isDoubtful }) {
+  decide({ found, held }, input, context) {
+    const { now, wall, isDoubtful } = context
     const silent = isDoubtful ? [] : found.filter((instance) => isSilent(instance, now))
-    const changes = endableInstances(silent, held, []).map((before): Change => {
+    const changes = endableInstances(silent, held, []).map((before) => {
       const evidence = `no beat for ${now - (before.seenAt ?? now)} ms, and it holds nothing`
-      const event = { kind: 'instance.ended', agent, detail: { evidence } } as const
-      return { table: 'instance', before, after: endInstance(before, evidence, wall), event }
+      const after = endInstance(before, evidence, wall)
+      return change('instance', before, after, 'instance.ended', context, { evidence })
     })
     return { changes: signedBy(input.healer, changes), result: changes.length }
   },

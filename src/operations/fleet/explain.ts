@@ -20,8 +20,8 @@ import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { type LockLine, maxWaiters } from '../../domain/lock-line.ts'
 import type { Message } from '../../domain/message.ts'
-import type { Progress } from '../../domain/progress.ts'
 import { processingLockName } from '../../domain/queue.ts'
+import type { Run } from '../../domain/run.ts'
 import { readWords, taskQueue } from '../../domain/task.ts'
 import { NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
@@ -228,7 +228,7 @@ function messageStep(message: Message, of: Asked): Step<FleetExplanation> {
   })
 }
 
-function runStep(run: Progress, of: Asked): Step<FleetExplanation> {
+function runStep(run: Run, of: Asked): Step<FleetExplanation> {
   const needs = {
     locks: { select: 'lock', name: run.lock } as const,
     history: historyOf('run', run.run),

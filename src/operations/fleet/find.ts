@@ -1,6 +1,7 @@
 /** Finding what a word refers to. */
 import * as z from 'zod'
 import { maxNameLength } from '../../domain/name.ts'
+import { uniqueBy } from '../../domain/unique.ts'
 import { text } from '../fields.ts'
 import { crashNeeds, maxRunning } from '../lease/watch.ts'
 import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
@@ -52,7 +53,6 @@ export const find = operation({
       : { items: heldNeeds.items, locks: heldNeeds.locks, losses: crashNeeds.losses }
     return ask(held, (more) => {
       const items = [rows.item, ...(rows.keyed ?? [])].filter((item) => item !== null)
-      const unique = [...new Map(items.map((item) => [item.id, item])).values()]
       const holders = [
         ...(more.items ?? []).map(({ item }) => item),
         ...(more.locks ?? []),
@@ -60,7 +60,7 @@ export const find = operation({
       ]
       const isAgent = isRunning || holders.some(({ agent }) => agent === ref)
       const found: Found[] = [
-        ...unique.map((item) => thing('item', item.id, titleOf(item), item.queue)),
+        ...uniqueBy(items, ({ id }) => id).map((item) => thing('item', item.id, titleOf(item), item.queue)),
         ...(rows.lock.length > 0 ? [thing('lock', ref, ref)] : []),
         ...(rows.messages ?? []).map(({ id, type }) => thing('message', id, type)),
         ...rows.runs.map(({ run }) => thing('run', run, run)),

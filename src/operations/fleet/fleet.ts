@@ -5,7 +5,7 @@ import { isLost, type Judged } from '../../domain/holding.ts'
 import type { Instance } from '../../domain/instance.ts'
 import { crashNeeds } from '../lease/watch.ts'
 import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
-import { progressView, viewProgress } from '../run/view.ts'
+import { runView, viewRun } from '../run/view.ts'
 import { alertsFor, alertView, type CrashRows } from './alerts.ts'
 import { type HeldView, heldNeeds, heldThings, heldView, isOver, judged } from './held.ts'
 import { glancesOf, queueRow, queueRows, watchedNeed } from './queue-row.ts'
@@ -42,7 +42,7 @@ const statusView = view(() => ({
       suspect: z.boolean(),
     }),
   ),
-  runs: z.array(progressView()),
+  runs: z.array(runView()),
   messages: z.object({ pending: z.number(), dead: z.number() }),
   recovery: z.object({
     /** What a recovery run would free now. */
@@ -91,7 +91,7 @@ export const status = operation({
           shown: held.slice(0, maxShown),
         },
         agents: agentRows(rows, held, input.judged),
-        runs: rows.runs.rows.map((run) => viewProgress(run, context.now)),
+        runs: rows.runs.rows.map((run) => viewRun(run, context.now)),
         messages: { pending: rows.pending, dead: rows.letters.rows.length },
         recovery: {
           due: dueNow(rows.lapsed, held),

@@ -1,8 +1,8 @@
 /** Leases that a process knows it has, by id and token: renewing them, and finding out how they ended. */
 import * as z from 'zod'
+import { endByHolder } from '../../domain/crash-pattern.ts'
 import type { Delivery } from '../../domain/delivery.ts'
 import { eventKinds } from '../../domain/event.ts'
-import { endByHolder } from '../../domain/grant-end.ts'
 import type { Item } from '../../domain/item.ts'
 import { isHolder, renew as renewLease } from '../../domain/lease.ts'
 import type { Lock } from '../../domain/lock.ts'

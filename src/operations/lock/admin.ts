@@ -11,8 +11,8 @@ import * as fields from '../fields.ts'
 import { lockGrant } from '../lease/lease.ts'
 import { ask, change, operation, reply, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
+import { pausedRuns, runNeeds } from './lock-change.ts'
 import { lockName } from './name.ts'
-import { pausedRuns, runNeeds } from './run.ts'
 
 const token = lazily(() => fields.token.describe('Only the slot under this token; without it, every slot.'))
 

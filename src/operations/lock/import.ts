@@ -3,11 +3,10 @@ import * as z from 'zod'
 import { arriveLock, arriveRun } from '../../domain/arrival.ts'
 import type { StoredEvent } from '../../domain/event.ts'
 import type { Lock } from '../../domain/lock.ts'
-import { progressMoves } from '../../domain/progress.ts'
 import { reservationPrefix } from '../../domain/reservation.ts'
+import { runMoves } from '../../domain/run.ts'
+import { uniqueBy } from '../../domain/unique.ts'
 import { lazily } from '../../lazily.ts'
-import type { Context } from '../../port/command.ts'
-import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { lockRef } from '../lease/lease.ts'
 import { ask, change, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
@@ -39,7 +38,7 @@ export const runEntry = lazily(() =>
     run: fields.name,
     /** The lock it ran under. If that lock is imported with it and held for it, the run continues under its token. */
     lock: fields.name,
-    status: z.enum(Object.keys(progressMoves) as (keyof typeof progressMoves)[]),
+    status: z.enum(Object.keys(runMoves) as (keyof typeof runMoves)[]),
     total: count().nullable().default(null),
     done: count().default(0),
     failed: count().default(0),
@@ -81,7 +80,7 @@ export const importLocks = operation({
   decide(rows, input, context): Step<LocksImported> {
     const arrived = arriveLocks(rows, input.locks, { ...context, floor: rows.floor })
     const running = new Set(rows.known.map(({ run }) => run))
-    const unseen = unique(input.runs, ({ run }) => run).filter(({ run }) => !running.has(run))
+    const unseen = uniqueBy(input.runs, ({ run }) => run).filter(({ run }) => !running.has(run))
     const past = Object.fromEntries(unseen.map(({ run }) => [run, pastOf('run', run)]))
     return ask(past, (events) => {
       const fresh = unseen.filter(({ run }) => (events[run] ?? []).length === 0)
@@ -94,15 +93,13 @@ export const importLocks = operation({
         locks.find(({ lock }) => lock.run === run && lock.name === name)?.lock.token ?? 0
       return {
         changes: [
-          ...locks.map(({ lock, entry }) => lockArrival(lock, entry, input.from, context)),
-          ...fresh.map((run): Change => {
+          ...locks.map(({ lock, entry: { holder, acquiredAt } }) => {
+            const detail = { from: input.from, holder, acquiredAt }
+            return change('lock', null, lock, 'lock.imported', context, detail)
+          }),
+          ...fresh.map((run) => {
             const after = arriveRun({ ...run, token: tokenOf(run) }, context)
-            const event = {
-              kind: 'run.imported',
-              agent: context.agent,
-              detail: { from: input.from },
-            } as const
-            return { table: 'run', before: null, after, event }
+            return change('run', null, after, 'run.imported', context, { from: input.from })
           }),
         ],
         result,
@@ -125,7 +122,7 @@ function arriveLocks(
   const locks: { lock: Lock; entry: Grant }[] = []
   const known: string[] = []
   const busy: string[] = []
-  for (const entry of unique(entries, ({ name }) => name)) {
+  for (const entry of uniqueBy(entries, ({ name }) => name)) {
     if (past(entry.name).some((event) => isArrivalOf(event, entry))) {
       known.push(entry.name)
       continue
@@ -143,18 +140,4 @@ type Grant = Pick<OutputOf<typeof lockEntry>, 'holder' | 'acquiredAt'>
 /** Compares the grant, because another grant of the same name is another lock. */
 function isArrivalOf({ kind, detail }: StoredEvent, entry: Grant): boolean {
   return kind === 'lock.imported' && detail?.holder === entry.holder && detail.acquiredAt === entry.acquiredAt
-}
-
-function lockArrival(
-  lock: Lock,
-  { holder, acquiredAt }: Grant,
-  from: string,
-  { agent }: Pick<Context, 'agent'>,
-): Change {
-  const detail = { from, holder, acquiredAt }
-  return change('lock', null, lock, 'lock.imported', { agent }, detail)
-}
-
-function unique<Entry>(entries: readonly Entry[], nameOf: (entry: Entry) => string): Entry[] {
-  return [...new Map(entries.map((entry) => [nameOf(entry), entry])).values()]
 }

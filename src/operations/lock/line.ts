@@ -6,7 +6,7 @@ import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { lockNameOf, maxRenewals } from '../lease/lease.ts'
-import { type OutputOf, operation, reply } from '../operation.ts'
+import { change, type OutputOf, operation, reply } from '../operation.ts'
 import { newName, slotCount } from './name.ts'
 
 export const look = operation({
@@ -92,6 +92,5 @@ export const leave = operation({
 
 export function leaving(own: Waiter | null, because: string, context: Context): Change[] {
   if (own === null) return []
-  const event = { kind: 'waiter.left', agent: context.agent, detail: { because } } as const
-  return [{ table: 'waiter', before: own, after: null, event }]
+  return [change('waiter', own, null, 'waiter.left', context, { because })]
 }

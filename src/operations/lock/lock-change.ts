@@ -1,6 +1,7 @@
-/** The changes, with their events, by which a lock passes from one holder to the next. */
+/** The changes, with their events, by which a lock passes from one holder to the next, and what they do to its run. */
 import type { Lock } from '../../domain/lock.ts'
-import type { Caller } from '../../port/command.ts'
+import { pauseRun, type Run } from '../../domain/run.ts'
+import type { Caller, Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import { change } from '../operation.ts'
 
@@ -22,4 +23,26 @@ export function lockChange(before: Lock | null, after: Lock, caller: Caller): Ch
     evidence: 'its lease had lapsed',
   }
   return change('lock', before, after, 'lock.stolen', caller, detail)
+}
+
+/** Rows needed when locks end; none for locks that were held for no run. */
+export const runNeeds = (locks: readonly Pick<Lock, 'run'>[]) => ({
+  runs: { select: 'runsByName', runs: locks.flatMap(({ run }) => run ?? []) } as const,
+})
+
+/** Pauses what ran under the grants that ended. A run that has continued under another grant is left alone. */
+export function pausedRuns(
+  runs: readonly Run[],
+  ended: readonly Lock[],
+  reasonOf: (lock: Lock) => string,
+  context: Context,
+): Change[] {
+  return runs.flatMap((before) => {
+    const lock = ended.find(({ name, token }) => name === before.lock && token === before.token)
+    return lock && before.status === 'running' ? [pausedRun(before, reasonOf(lock), context)] : []
+  })
+}
+
+export function pausedRun(before: Run, reason: string, context: Context): Change {
+  return change('run', before, pauseRun(before, reason, context), 'run.paused', context, { reason })
 }

@@ -19,16 +19,14 @@ import { assertNotOver } from '../../domain/reservation.ts'
 import { lazily } from '../../lazily.ts'
 import type { Caller, Context } from '../../port/command.ts'
 import type { Change, Decision, Remark } from '../../port/decision.ts'
-import { claimant, holderWith } from '../agent/claimant.ts'
+import { claimant, holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { lockGrant, lockRef } from '../lease/lease.ts'
-import { leaseLength } from '../lease/lease-length.ts'
 import { ask, change, type InputWith, type OutputOf, operation, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
 import { leaving } from './line.ts'
-import { endings, lockChange } from './lock-change.ts'
+import { endings, lockChange, pausedRuns, runNeeds } from './lock-change.ts'
 import { lockName, newName, slotCount } from './name.ts'
-import { pausedRuns, runNeeds } from './run.ts'
 
 export const user = lazily(() => fields.name.optional().describe('On whose behalf.'))
 

@@ -7,9 +7,9 @@ import { InvalidError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
-import { progressView, viewProgress } from '../run/view.ts'
+import { runView, viewRun } from '../run/view.ts'
 import { lockView, viewLock } from '../view.ts'
-import { runNeeds } from './run.ts'
+import { runNeeds } from './lock-change.ts'
 
 const name = lazily(() => fields.name.describe('Name of the lock.'))
 
@@ -32,7 +32,7 @@ const lockInfo = view(() => ({
   waiting: z.number(),
   /** Every taken slot. */
   slots: z.array(lockView()),
-  progress: progressView().nullable(),
+  progress: runView().nullable(),
 }))
 /** A lock, its holders and its line. */
 export type LockInfo = OutputOf<typeof lockInfo>
@@ -64,7 +64,7 @@ export const getCurrentLockInfo = operation({
         version: shown?.version ?? null,
         waiting: line.waiting,
         slots: line.locks.map((each) => viewLock(each, now)),
-        progress: runs[0] ? viewProgress(runs[0], now) : null,
+        progress: runs[0] ? viewRun(runs[0], now) : null,
       }),
     )
   },

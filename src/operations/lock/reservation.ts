@@ -11,10 +11,9 @@ import {
   reservePaths,
 } from '../../domain/reservation.ts'
 import { lazily } from '../../lazily.ts'
-import { claimant, holderWith } from '../agent/claimant.ts'
+import { claimant, holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { lockGrant, lockRef } from '../lease/lease.ts'
-import { leaseLength } from '../lease/lease-length.ts'
 import { change, type OutputOf, operation, reply, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
 import { user } from './lock.ts'

@@ -7,7 +7,7 @@ import type { Message, Thread } from '../../domain/message.ts'
 import { unregistered } from '../../domain/recipient.ts'
 import { lazily } from '../../lazily.ts'
 import type { Caller, Context } from '../../port/command.ts'
-import type { Decision } from '../../port/decision.ts'
+import type { Decision, Remark } from '../../port/decision.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { ask, type InputWith, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
@@ -27,6 +27,9 @@ const maxExtendMs = 60 * 60 * 1000
 const ref = lazily(() => ({ message: messageRef() }))
 const note = lazily(() => fields.text(2000).optional())
 
+/** What all answers have in common: the caller is the recipient, who can be written to from then on. */
+const byRecipient = { effect: 'write', agentIdentifies: 'request', introduces: 'everybody' } as const
+
 const ackResult = view(() => ({
   outcome: z.enum(['acked', 'already_acked', 'not_found', 'not_recipient', 'cancelled', 'rate_limited']),
   message: messageView().nullable(),
@@ -45,9 +48,7 @@ type AckRows = Loaded<ReturnType<typeof ackNeeds>>
 export const receiveAck = operation({
   name: 'messages.receiveAck',
   summary: 'Acknowledge a message as one of its recipients. Safe to repeat.',
-  effect: 'write',
-  agentIdentifies: 'request',
-  introduces: 'everybody',
+  ...byRecipient,
   input: ref,
   output: ackResult,
   needs: ackNeeds,
@@ -86,16 +87,9 @@ function ack(thread: Thread, { allowance, known }: AckRows, context: Context): D
 }
 
 /** Somebody answered for another agent. The message keeps waiting. */
-function stranger({ id }: Message, agent: string, act: string) {
-  return {
-    subject: 'message',
-    id,
-    queue: null,
-    token: null,
-    kind: 'message.refused',
-    agent,
-    detail: { act },
-  } as const
+function stranger({ id }: Message, agent: string, act: string): Remark {
+  const subject = { subject: 'message', id, queue: null, token: null } as const
+  return { kind: 'message.refused', agent, ...subject, detail: { act } }
 }
 
 const answer = view(() => ({
@@ -138,9 +132,7 @@ function actOn(
 export const nack = operation({
   name: 'messages.nack',
   summary: 'Refuse a message, or ask for it to be sent again, with a reason.',
-  effect: 'write',
-  agentIdentifies: 'request',
-  introduces: 'everybody',
+  ...byRecipient,
   input: () => ({
     ...ref(),
     reason: note().describe('Why; the sender sees it.'),
@@ -167,9 +159,7 @@ export const progressAck = operation({
   name: 'messages.progressAck',
   summary:
     'Say that you are working on a message: it is neither sent again nor escalated before the time you ask for.',
-  effect: 'write',
-  agentIdentifies: 'request',
-  introduces: 'everybody',
+  ...byRecipient,
   input: () => ({
     ...ref(),
     note: note().describe('Progress; the sender sees it.'),
@@ -187,9 +177,7 @@ export const progressAck = operation({
 export const markAsRead = operation({
   name: 'messages.markAsRead',
   summary: 'Mark a message as read. It still needs an acknowledgement.',
-  effect: 'write',
-  agentIdentifies: 'request',
-  introduces: 'everybody',
+  ...byRecipient,
   input: ref,
   output: () => z.boolean(),
   needs: ({ message }) => ({ found: byRef(message) }),

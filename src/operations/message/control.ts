@@ -65,14 +65,14 @@ export const register = operation({
   }),
   output: recipientView,
   needs: ({ name }) => ({ known: { select: 'recipients', names: [name], limit: 1 } }),
-  decide({ known }, { name, ...settings }, { agent, wall }) {
+  decide({ known }, { name, ...settings }, context) {
     const before = known.registered[0] ?? null
     const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined))
-    assertMayReach(agent, findRecipient(known, name), given)
-    const after = registerRecipient(before, name, given, wall)
+    assertMayReach(context.agent, findRecipient(known, name), given)
+    const after = registerRecipient(before, name, given, context.wall)
     if (after === null) return reply(viewRecipient(before as Recipient))
-    const event = { kind: 'recipient.registered', agent } as const
-    return { changes: [{ table: 'recipient', before, after, event }], result: viewRecipient(after) }
+    const changes = [change('recipient', before, after, 'recipient.registered', context)]
+    return { changes, result: viewRecipient(after) }
   },
 })
 
@@ -135,17 +135,12 @@ export const redrive = operation({
   needs: ({ message }) => ({ found: byRef(message) }),
   decide({ found }, { message: ref, reason }, context) {
     const message = requireMessage(found, ref)
-    if (message.state !== 'dead') {
+    const isDead = message.state === 'dead'
+    const fault = isDead ? damageOf(message) : 'only a dead letter can be sent again'
+    if (fault !== null) {
       throw new IllegalMoveError(
         { subject: `message ${message.id}`, from: message.state, to: 'pending' },
-        'only a dead letter can be sent again; send a new message instead',
-      )
-    }
-    const damage = damageOf(message)
-    if (damage !== null) {
-      throw new IllegalMoveError(
-        { subject: `message ${message.id}`, from: message.state, to: 'pending' },
-        `${damage}; send a new message instead`,
+        `${fault}; send a new message instead`,
       )
     }
     return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => {
@@ -175,19 +170,14 @@ export const retain = operation({
     names: past === null ? null : { select: 'unusedNames', before: beforeOf(past), limit: maxNames },
   }),
   decide({ closed, allowances, names }, { past }, context) {
-    const { agent } = context
     const isOver = past !== null && isPast(past, context)
     const messages = closed !== null && isOver ? closed : []
     const unused = names !== null && isOver ? names : []
     return ask({ deliveries: deliveriesOf(...messages) }, ({ deliveries }) => {
       const detail = { reason: 'retention' }
       const changes: Change[] = [
-        ...deliveries.map(
-          (before): Change => change('delivery', before, null, 'delivery.removed', { agent }, detail),
-        ),
-        ...messages.map(
-          (before): Change => change('message', before, null, 'message.removed', { agent }, detail),
-        ),
+        ...deliveries.map((before) => change('delivery', before, null, 'delivery.removed', context, detail)),
+        ...messages.map((before) => change('message', before, null, 'message.removed', context, detail)),
         ...allowances.map((before): Change => ({ table: 'allowance', before, after: null })),
         ...unused.map((before): Change => ({ table: 'addressable', before, after: null })),
       ]

@@ -3,10 +3,11 @@ import * as z from 'zod'
 import { importMessage } from '../../domain/message.ts'
 import { registerRecipient, unregistered } from '../../domain/recipient.ts'
 import { makePolicy } from '../../domain/redelivery-policy.ts'
+import { uniqueBy } from '../../domain/unique.ts'
 import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { operation, reply } from '../operation.ts'
+import { change, operation, reply } from '../operation.ts'
 import { messageContent, messageType, newThreadChanges } from './send.ts'
 import { findRecipient } from './thread.ts'
 
@@ -48,9 +49,7 @@ export const importPending = operation({
   }),
   decide({ there, recipients }, { entries, dryRun }, context) {
     const known = new Set(there.map(({ id }) => id))
-    const fresh = [...new Map(entries.map((each) => [each.id, each])).values()].filter(
-      ({ id }) => !known.has(id),
-    )
+    const fresh = uniqueBy(entries, ({ id }) => id).filter(({ id }) => !known.has(id))
     const result = { imported: fresh.map(({ id }) => id), known: [...known] }
     if (dryRun) return reply(result)
     // Register recipients of the old program here too, or their messages could not be followed up.
@@ -61,8 +60,7 @@ export const importPending = operation({
       changes: [
         ...strangers.map((name): Change => {
           const after = registerRecipient(null, name, {}, context.wall)
-          const event = { kind: 'recipient.registered', agent: context.agent } as const
-          return { table: 'recipient', before: null, after, event }
+          return change('recipient', null, after, 'recipient.registered', context)
         }),
         ...fresh.flatMap(({ recipient, attempts, dueAt, sentAt, note, ...rest }) => {
           const { wall } = context

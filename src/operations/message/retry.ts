@@ -24,8 +24,7 @@ import type { Change } from '../../port/decision.ts'
 import { claimant, holderWith } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { ask, change, type OutputOf, operation, reply, view } from '../operation.ts'
-import { Allowances } from './allowance.ts'
-import { deliveriesTo, findRecipient } from './thread.ts'
+import { Allowances, deliveriesTo, findRecipient } from './thread.ts'
 import { stopDamaged, stopStranded, type Undeliverable, undeliverable } from './undeliverable.ts'
 
 /**
@@ -122,25 +121,29 @@ function claimOne(
   leaseMs: number,
   context: Context,
 ): Claiming {
-  const { agent } = context
   if (delivery.crashes >= maxSendCrashes) {
     const error = `its sender was lost ${delivery.crashes} times`
     const after = countAttempt(delivery, message.policy, { outcome: 'failed', error }, context)
-    const event = { kind: 'delivery.failed', agent, detail: { error } } as const
-    return { kind: 'failed', change: { table: 'delivery', before: delivery, after, event } }
+    return {
+      kind: 'failed',
+      change: change('delivery', delivery, after, 'delivery.failed', context, { error }),
+    }
   }
   const at = hasAllowance(delivery, delivery.nextDueAt)
     ? context.now
     : limits.take(deliveriesTo(recipient.name), recipient.deliveriesPerMinute)
   if (at > context.now) {
-    const event = { kind: 'delivery.deferred', agent, detail: { deferredMs: at - context.now } } as const
     const after = deferDelivery(delivery, at)
-    return { kind: 'deferred', change: { table: 'delivery', before: delivery, after, event } }
+    const detail = { deferredMs: at - context.now }
+    return {
+      kind: 'deferred',
+      change: change('delivery', delivery, after, 'delivery.deferred', context, detail),
+    }
   }
   const after = claimDelivery(delivery, context, leaseMs, context.now)
   return {
     kind: 'claimed',
-    change: change('delivery', delivery, after, 'delivery.claimed', { agent }),
+    change: change('delivery', delivery, after, 'delivery.claimed', context),
     claim: {
       id: after.id,
       token: after.token,
@@ -179,10 +182,9 @@ export const record = operation({
     }
     const attempt = outcome === 'failed' ? { outcome, error } : { outcome }
     const after = recordAttempt(before, { agent: context.agent, token }, policyOf(message), attempt, context)
-    const detail = outcome === 'failed' ? { detail: { error } } : {}
-    const event = { kind: `delivery.${outcome}` as const, agent: context.agent, ...detail }
+    const detail = outcome === 'failed' ? { error } : undefined
     return {
-      changes: [{ table: 'delivery', before, after, event }],
+      changes: [change('delivery', before, after, `delivery.${outcome}`, context, detail)],
       result: { attempts: after.attempts },
     }
   },

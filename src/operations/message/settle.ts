@@ -5,12 +5,13 @@ import { escalate, giveUp, shouldEscalate } from '../../domain/escalation.ts'
 import { due, putOff, type Thread } from '../../domain/message.ts'
 import { damageOf, endDamaged, policyOf } from '../../domain/message-damage.ts'
 import { unregistered } from '../../domain/recipient.ts'
+import { uniqueBy } from '../../domain/unique.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change, Decision } from '../../port/decision.ts'
 import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
-import { Allowances } from './allowance.ts'
 import { adaptersField, maxKnown } from './retry.ts'
 import {
+  Allowances,
   allRecipients,
   deliveriesOf,
   escalations,
@@ -49,9 +50,7 @@ export const settle = operation({
     stranded: { select: 'strandedDeliveries', limit: maxSettled },
   }),
   decide(rows, _input, context) {
-    const messages = [
-      ...new Map([...rows.unanswered, ...rows.due].map((message) => [message.id, message])).values(),
-    ]
+    const messages = uniqueBy([...rows.unanswered, ...rows.due], ({ id }) => id)
     const stopped = rows.stranded.map((delivery) => stopStranded(delivery, context))
     if (messages.length === 0) {
       return {

@@ -1,6 +1,6 @@
 /** Shared by operations on messages: finding one by its id or a prefix, and the changes an operation makes to it. */
 import * as z from 'zod'
-import { type Allowance, keepMarks, type Marks } from '../../domain/allowance.ts'
+import { type Allowance, keepMarks, type Marks, takeAllowance } from '../../domain/allowance.ts'
 import type { Delivery } from '../../domain/delivery.ts'
 import type { EventKind } from '../../domain/event.ts'
 import type { Message, Thread } from '../../domain/message.ts'
@@ -141,4 +141,29 @@ export const escalations = 'escalate'
 export function allowanceChange(name: string, before: Allowance | null, marks: Marks): Change[] {
   const after = keepMarks(name, before, marks)
   return after ? [{ table: 'allowance', before, after }] : []
+}
+
+/** Hands out each time slot once. A slot in the future belongs to whoever was deferred to it. */
+export class Allowances {
+  readonly #before: ReadonlyMap<string, Allowance>
+  readonly #marks = new Map<string, Marks>()
+  readonly #now: number
+
+  constructor(allowances: readonly Allowance[], now: number) {
+    this.#before = new Map(allowances.map((allowance) => [allowance.name, allowance]))
+    this.#now = now
+  }
+
+  take(name: string, limit: number): number {
+    const known = this.#marks.get(name) ?? this.#before.get(name)?.marks ?? []
+    const { at, marks } = takeAllowance(known, limit, this.#now)
+    this.#marks.set(name, marks)
+    return at
+  }
+
+  changes(): Change[] {
+    return [...this.#marks].flatMap(([name, marks]) =>
+      allowanceChange(name, this.#before.get(name) ?? null, marks),
+    )
+  }
 }

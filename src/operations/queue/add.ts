@@ -1,9 +1,8 @@
 /** Adding work: add, addMany. */
 import * as z from 'zod'
-import { dueAt } from '../../domain/delay.ts'
 import { maxBlockers } from '../../domain/dependency.ts'
 import type { Item } from '../../domain/item.ts'
-import { createItem, type NewItem, priorityDefault } from '../../domain/item-creation.ts'
+import { createItem, dueAt, type NewItem, priorityDefault } from '../../domain/item-creation.ts'
 import { maxLine, positionOf } from '../../domain/queue-position.ts'
 import { DuplicateError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'

@@ -1,21 +1,21 @@
 /** What an operator or submitter does: retry, cancel, setPriority, remove, cleanup, releaseFromQuarantine. */
 import * as z from 'zod'
-import { describeItem, type Item, setItemPriority } from '../../domain/item.ts'
+import { heldError, type Item, setItemPriority } from '../../domain/item.ts'
 import { cancelItem, retryItem } from '../../domain/item-end.ts'
 import { releaseItemFromQuarantine } from '../../domain/item-loss.ts'
 import { assertUnneeded } from '../../domain/item-waiting.ts'
 import { processingLockName } from '../../domain/queue.ts'
-import { HeldError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
-import type { Change } from '../../port/decision.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change, Decision, EventDraft } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
 import { ask, change, operation, reply } from '../operation.ts'
 import { agreedPast, beforeOf } from '../recovery/horizon.ts'
 import { assertVersion, requireItem, requireQueue } from '../subject.ts'
-import { itemView, viewItem } from '../view.ts'
+import { type ItemView, itemView, viewItem } from '../view.ts'
 import { assertFree, sameNames } from './add.ts'
-import { itemNeeds } from './finish.ts'
+import { itemNeeds, itemWrite, why } from './finish.ts'
 
 const target = lazily(() => ({
   queue: fields.queue,
@@ -35,15 +35,24 @@ function targetItem(
   return { item, workflow }
 }
 
-const why = (reason: string | undefined) => (reason === undefined ? undefined : { reason })
+function changedItem(
+  before: Item,
+  after: Item,
+  kind: EventDraft['kind'],
+  context: Context,
+  detail?: EventDraft['detail'],
+): Decision<ItemView> {
+  return {
+    changes: [change('item', before, after, kind, context, detail)],
+    result: viewItem(after, context.now),
+  }
+}
 
 export const retry = operation({
   name: 'queue.retry',
   summary: 'Retry a failed item.',
-  effect: 'write',
+  ...itemWrite,
   input: target,
-  output: itemView,
-  needs: itemNeeds,
   decide(rows, input, context) {
     const { item, workflow } = targetItem(rows, input)
     const after = retryItem(item, workflow, context)
@@ -51,10 +60,7 @@ export const retry = operation({
       // Its names were free while it was closed, so another item may have taken them.
       assertFree(sameKey, 'key', item.key, item.id)
       assertFree(sameDedupeKey, 'dedupeKey', item.dedupeKey, item.id)
-      return {
-        changes: [change('item', item, after, 'item.retried', context, why(input.reason))],
-        result: viewItem(after, context.now),
-      }
+      return changedItem(item, after, 'item.retried', context, why(input.reason))
     })
   },
 })
@@ -62,54 +68,36 @@ export const retry = operation({
 export const cancel = operation({
   name: 'queue.cancel',
   summary: 'Cancel an item. A holder is notified and loses both the item and its lock.',
-  effect: 'write',
+  ...itemWrite,
   input: target,
-  output: itemView,
-  needs: itemNeeds,
   decide(rows, input, context) {
     const { item, workflow } = targetItem(rows, input)
     const after = cancelItem(item, workflow, context)
-    const cancelled = change('item', item, after, 'item.cancelled', context, {
-      ...why(input.reason),
-      holder: item.agent,
+    const detail = { ...why(input.reason), holder: item.agent }
+    const cancelled = changedItem(item, after, 'item.cancelled', context, detail)
+    if (item.phase !== 'held') return cancelled
+    return ask({ locks: { select: 'lock', name: processingLockName(item.queue) } }, ({ locks }) => {
+      const because = 'its item was cancelled'
+      const released = locks
+        .filter((lock) => lock.item === item.id)
+        .map((lock) => change('lock', lock, null, 'lock.released', context, { because }))
+      return { ...cancelled, changes: [...cancelled.changes, ...released] }
     })
-    if (item.phase !== 'held') return { changes: [cancelled], result: viewItem(after, context.now) }
-    return ask({ locks: { select: 'lock', name: processingLockName(item.queue) } }, ({ locks }) => ({
-      changes: [
-        cancelled,
-        ...locks
-          .filter((lock) => lock.item === item.id)
-          .map(
-            (lock): Change =>
-              change('lock', lock, null, 'lock.released', context, { because: 'its item was cancelled' }),
-          ),
-      ],
-      result: viewItem(after, context.now),
-    }))
   },
 })
 
 export const setPriority = operation({
   name: 'queue.setPriority',
   summary: 'Change the priority of an item.',
-  effect: 'write',
+  ...itemWrite,
   input: () => ({ ...target(), priority: fields.priority.unwrap().describe('Lower numbers come first.') }),
-  output: itemView,
-  needs: itemNeeds,
   decide(rows, input, context) {
     const item = requireItem(rows.item, input.queue, input.ref)
     assertVersion(item, input.expectedVersion)
     const after = setItemPriority(item, input.priority)
     if (after === null) return reply(viewItem(item, context.now))
-    return {
-      changes: [
-        change('item', item, after, 'item.prioritized', context, {
-          from: item.priority,
-          ...why(input.reason),
-        }),
-      ],
-      result: viewItem(after, context.now),
-    }
+    const detail = { from: item.priority, ...why(input.reason) }
+    return changedItem(item, after, 'item.prioritized', context, detail)
   },
 })
 
@@ -123,10 +111,7 @@ export const releaseFromQuarantine = operation({
   decide(rows, input, context) {
     const { item, workflow } = targetItem(rows, input)
     const after = releaseItemFromQuarantine(item, workflow, context)
-    return {
-      changes: [change('item', item, after, 'item.unquarantined', context, why(input.reason))],
-      result: viewItem(after, context.now),
-    }
+    return changedItem(item, after, 'item.unquarantined', context, why(input.reason))
   },
 })
 
@@ -143,30 +128,20 @@ export const remove = operation({
     if (!item) return reply(false)
     assertVersion(item, input.expectedVersion)
     if (item.phase === 'held' && !input.force) {
-      throw new HeldError(
-        { subject: describeItem(item), holder: item.agent ?? 'an unknown agent', expiresAt: item.expiresAt },
-        'cancel it first, or remove it with `force`',
-      )
+      throw heldError(item, 'cancel it first, or remove it with `force`')
     }
     return ask({ found: { select: 'dependents', ids: [item.id], limit: 10 } }, ({ found }) => {
       const waiting = found.filter((each) => each.item.waitingFor.includes(item.id))
       const items = waiting.map((dependent) => dependent.item)
       assertUnneeded(item, items, 'cancel or remove those first')
-      return { changes: [removal(item, context.agent, why(input.reason))], result: true }
+      return { changes: [removal(item, context, why(input.reason))], result: true }
     })
   },
 })
 
 /** Removes the item. Only its events stay. */
-export function removal(item: Item, agent: string, detail?: { reason: string }): Change {
-  return change(
-    'item',
-    item,
-    null,
-    'item.removed',
-    { agent },
-    { ...detail, key: item.key, state: item.state },
-  )
+export function removal(item: Item, context: Context, detail?: { reason: string }): Change {
+  return change('item', item, null, 'item.removed', context, { ...detail, key: item.key, state: item.state })
 }
 
 const maxCleaned = 500
@@ -193,7 +168,7 @@ export const cleanup = operation({
     return ask({ closed: { select: 'closedBefore', queue, before, limit } }, ({ closed }) => ({
       changes: dryRun
         ? []
-        : [...change, ...closed.map((item) => removal(item, context.agent, { reason: 'retention' }))],
+        : [...change, ...closed.map((item) => removal(item, context, { reason: 'retention' }))],
       result: { removed: closed.length, more: closed.length === limit },
     }))
   },

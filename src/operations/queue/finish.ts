@@ -16,7 +16,7 @@ import { isHolder, renew as renewLease } from '../../domain/lease.ts'
 import { taskQueue } from '../../domain/task-status.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
-import type { Change, EventDraft } from '../../port/decision.ts'
+import type { Decision, EventDraft } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
 import { ask, change, operation, reply, type Step } from '../operation.ts'
@@ -47,52 +47,34 @@ export function heldItem(
   return { item, workflow, queue, late }
 }
 
-/** Completes the decision: an item that succeeded frees what waited for it, the first 100 in the same transaction. */
-export function finish(change: Change & { table: 'item'; after: Item }, context: Context): Step<ItemView> {
-  const { after } = change
-  const decision = { changes: [change], result: viewItem(after, context.now) }
-  if (after.outcome !== 'succeeded') return decision
-  return ask(dependentsOf(after.id), ({ waiting }) => ({
-    ...decision,
-    changes: [change, ...freed(waiting, after.id, context)],
-  }))
-}
-
-/** The item changes, and if it has succeeded, it frees what waited for it. */
+/**
+ * The item changes, and if it has succeeded, it frees what waited for it: the first 100 in the same transaction. `late`:
+ * its lease had lapsed, and nobody had taken the item yet.
+ */
 export function finishItem(
   before: Item,
   after: Item,
-  event: Omit<EventDraft, 'agent'>,
+  { kind, detail }: Omit<EventDraft, 'agent'>,
   context: Context,
   late = false,
 ): Step<ItemView> {
-  return finish(changed(before, after, event, context, late), context)
+  const changed = change('item', before, after, kind, context, late ? { ...detail, late } : detail)
+  const decision = { changes: [changed], result: viewItem(after, context.now) }
+  if (after.outcome !== 'succeeded') return decision
+  return ask(dependentsOf(after.id), ({ waiting }) => ({
+    ...decision,
+    changes: [changed, ...freed(waiting, after.id, context)],
+  }))
 }
 
-/** `late`: its lease had lapsed, and nobody had taken the item yet. */
-export function changed(
-  before: Item,
-  after: Item,
-  event: Omit<EventDraft, 'agent'>,
-  context: Context,
-  late = false,
-) {
-  const detail = late ? { ...event.detail, late } : event.detail
-  return {
-    table: 'item',
-    before,
-    after,
-    event: { kind: event.kind, agent: context.agent, ...(detail ? { detail } : {}) },
-  } as const
-}
+/** What most operations on one item have in common. */
+export const itemWrite = { effect: 'write', output: itemView, needs: itemNeeds } as const
 
 export const renew = operation({
   name: 'queue.renew',
   summary: 'Renew the lease of an item for its full length.',
-  effect: 'write',
+  ...itemWrite,
   input: () => ({ ...itemInput(), leaseMs: fields.leaseMs }),
-  output: itemView,
-  needs: itemNeeds,
   decide(rows, input, context) {
     const { item } = heldItem(rows, input, context)
     const after = renewLease(item, context.now, input.leaseMs)
@@ -100,37 +82,32 @@ export const renew = operation({
   },
 })
 
-const progressNote = lazily(() => fields.json().describe('Progress; any JSON.'))
-
 export const progress = operation({
   name: 'queue.progress',
   summary: 'Record progress on an item. New progress clears its crash count.',
-  effect: 'write',
-  input: () => ({ ...itemInput(), progress: progressNote(), data: fields.data.optional() }),
-  output: itemView,
-  needs: itemNeeds,
+  ...itemWrite,
+  input: () => ({
+    ...itemInput(),
+    progress: fields.json().describe('Progress; any JSON.'),
+    data: fields.data.optional(),
+  }),
   decide(rows, input, context) {
     const { item, late } = heldItem(rows, input, context)
     const after = withData(recordProgress(item, input.progress as Json), input.data)
-    return {
-      changes: [changed(item, after, { kind: 'item.progressed' }, context, late)],
-      result: viewItem(after, context.now),
-    }
+    return finishItem(item, after, { kind: 'item.progressed' }, context, late)
   },
 })
 
 export const move = operation({
   name: 'queue.move',
   summary: 'Move an item to another state of its workflow. A held item needs its token.',
-  effect: 'write',
+  ...itemWrite,
   input: () => ({
     ...itemInput(),
     to: fields.text(100).min(1).describe('The state it goes to.'),
     data: fields.data.optional(),
     expectedVersion: fields.expectedVersion,
   }),
-  output: itemView,
-  needs: itemNeeds,
   decide(rows, input, context) {
     const { workflow } = requireQueue(rows.defined, input.queue)
     const item = requireItem(rows.item, input.queue, input.ref, input.token)
@@ -142,13 +119,8 @@ export const move = operation({
     const moved = moveItem(item, workflow, input.to, context)
     if (moved === null) return reply(viewItem(item, context.now))
     const after = withData(moved, input.data)
-    return finishItem(
-      item,
-      after,
-      { kind: 'item.moved', detail: { from: item.state, to: after.state } },
-      context,
-      late,
-    )
+    const detail = { from: item.state, to: after.state }
+    return finishItem(item, after, { kind: 'item.moved', detail }, context, late)
   },
 })
 
@@ -163,21 +135,14 @@ function withData(item: Item, data: Record<string, unknown> | undefined): Item {
 export const complete = operation({
   name: 'queue.complete',
   summary: 'Complete an item. Items that waited for it become ready.',
-  effect: 'write',
+  ...itemWrite,
   input: () => ({ ...itemInput(), result: fields.result, expectedVersion: fields.expectedVersion }),
-  output: itemView,
-  needs: itemNeeds,
   decide(rows, input, context) {
     if (rows.item && isCompletedUnder(rows.item, input.token)) return reply(viewItem(rows.item, context.now))
     const { item, workflow, late } = heldItem(rows, input, context)
     assertVersion(item, input.expectedVersion)
-    return finishItem(
-      item,
-      completeItem(item, workflow, input.result ?? null, context),
-      { kind: 'item.completed' },
-      context,
-      late,
-    )
+    const after = completeItem(item, workflow, input.result ?? null, context)
+    return finishItem(item, after, { kind: 'item.completed' }, context, late)
   },
 })
 
@@ -191,10 +156,8 @@ export const failInput = lazily(() => ({
 export const fail = operation({
   name: 'queue.fail',
   summary: 'Report a handled failure. The item is retried while attempts are left.',
-  effect: 'write',
+  ...itemWrite,
   input: failInput,
-  output: itemView,
-  needs: itemNeeds,
   decide: failHeld,
 })
 
@@ -226,26 +189,37 @@ export const release = operation({
     // It was removed from under its holder. As with every late release, there is nothing left to give back.
     if (!rows.item && input.token !== undefined) return reply(false)
     const item = requireItem(rows.item, input.queue, input.ref)
-    if (item.phase !== 'held' || !isHolder(item, { agent: context.agent, token: input.token })) {
-      const detail = { act: 'release', state: item.state, currentToken: item.token, holder: item.agent }
-      return {
-        changes: [],
-        remarks: [
-          {
-            kind: 'item.refused',
-            agent: context.agent,
-            subject: 'item',
-            id: item.id,
-            queue: item.queue,
-            token: input.token ?? null,
-            detail,
-          },
-        ],
-        result: false,
-      }
-    }
+    if (item.phase !== 'held' || !isHolder(item, { agent: context.agent, token: input.token }))
+      return refusedRelease(item, input.token, context, { holder: item.agent })
     const after = releaseItem(item, workflow, context)
-    const detail = input.reason === undefined ? undefined : { reason: input.reason }
-    return { changes: [change('item', item, after, 'item.released', context, detail)], result: true }
+    return {
+      changes: [change('item', item, after, 'item.released', context, why(input.reason))],
+      result: true,
+    }
   },
 })
+
+/** Only remarked: nothing is left to give back. */
+export function refusedRelease(
+  { id, queue, state, token: currentToken }: Item,
+  token: number | undefined,
+  { agent }: Context,
+  more: { readonly holder?: string | null } = {},
+): Decision<boolean> {
+  const detail = { act: 'release', state, currentToken, ...more }
+  const remark = {
+    kind: 'item.refused',
+    agent,
+    subject: 'item',
+    id,
+    queue,
+    token: token ?? null,
+    detail,
+  } as const
+  return { changes: [], remarks: [remark], result: false }
+}
+
+/** The detail of an event that somebody gave a reason for. */
+export function why(reason: string | undefined): { reason: string } | undefined {
+  return reason === undefined ? undefined : { reason }
+}

@@ -12,8 +12,8 @@ import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { operation, reply } from '../operation.ts'
 import { requireItem } from '../subject.ts'
-import { itemView, viewItem } from '../view.ts'
-import { failHeld, failInput, finishItem, heldItem, itemInput, itemNeeds } from './finish.ts'
+import { viewItem } from '../view.ts'
+import { failHeld, failInput, finishItem, heldItem, itemInput, itemWrite } from './finish.ts'
 
 const sha = lazily(() => fields.text(128).min(1))
 const target = lazily(() => sha().describe('The commit the target is at.'))
@@ -21,31 +21,21 @@ const target = lazily(() => sha().describe('The commit the target is at.'))
 export const updateRebaseMetadata = operation({
   name: 'queue.updateRebaseMetadata',
   summary: 'Record a finished rebase (its head and base) and move from rebasing to testing.',
-  effect: 'write',
+  ...itemWrite,
   input: () => ({
     ...itemInput(),
     headSha: sha().describe('The rebased change.'),
     testedAgainstSha: target(),
   }),
-  output: itemView,
-  needs: itemNeeds,
   decide(rows, input, context) {
     assertHeadSha(input.headSha)
     const { item, workflow, late } = heldItem(rows, input, context)
     const moved = moveItem(item, workflow, 'testing', context)
     if (moved === null) return reply(viewItem(item, context.now))
-    const after = withRebase(
-      moved,
-      { headSha: input.headSha, testedAgainstSha: input.testedAgainstSha },
-      context.wall,
-    )
-    return finishItem(
-      item,
-      after,
-      { kind: 'item.rebased', detail: { testedAgainstSha: input.testedAgainstSha } },
-      context,
-      late,
-    )
+    const { headSha, testedAgainstSha } = input
+    const after = withRebase(moved, { headSha, testedAgainstSha }, context.wall)
+    const event = { kind: 'item.rebased', detail: { testedAgainstSha } } as const
+    return finishItem(item, after, event, context, late)
   },
 })
 
@@ -62,20 +52,14 @@ export const isFresh = operation({
 export const returnToRebasing = operation({
   name: 'queue.returnToRebasing',
   summary: 'Return a change to rebasing because the target has moved.',
-  effect: 'write',
+  ...itemWrite,
   input: () => ({ ...itemInput(), mainSha: target() }),
-  output: itemView,
-  needs: itemNeeds,
   decide(rows, input, context) {
     const { item, workflow, late } = heldItem(rows, input, context)
-    const returned = returnItem(item, workflow, input.mainSha, context)
-    return finishItem(
-      item,
-      returned,
-      { kind: 'item.moved', detail: { from: item.state, to: returned.state, mainSha: input.mainSha } },
-      context,
-      late,
-    )
+    const { mainSha } = input
+    const after = returnItem(item, workflow, mainSha, context)
+    const detail = { from: item.state, to: after.state, mainSha }
+    return finishItem(item, after, { kind: 'item.moved', detail }, context, late)
   },
 })
 
@@ -83,7 +67,7 @@ export const beginMerge = operation({
   name: 'queue.beginMerge',
   summary:
     'Move from ready_to_merge to merging; from then on it cannot be cancelled. Give `mainSha` to merge only what was tested against it.',
-  effect: 'write',
+  ...itemWrite,
   input: () => ({
     ...itemInput(),
     mainSha: target()
@@ -91,8 +75,6 @@ export const beginMerge = operation({
       .describe('The commit the target is at. Refused unless the change was tested against it.'),
     journal: fields.data.optional().describe('What the next worker needs to tell whether it landed.'),
   }),
-  output: itemView,
-  needs: itemNeeds,
   decide(rows, input, context) {
     const { item, workflow, late } = heldItem(rows, input, context)
     const { mainSha } = input
@@ -111,31 +93,22 @@ export const beginMerge = operation({
 export const completeMerge = operation({
   name: 'queue.completeMerge',
   summary: 'Record that the change has landed as this commit, and free the changes stacked on it.',
-  effect: 'write',
+  ...itemWrite,
   input: () => ({ ...itemInput(), mergedSha: sha().describe('The commit it landed as.') }),
-  output: itemView,
-  needs: itemNeeds,
   decide(rows, input, context) {
     if (rows.item && isCompletedUnder(rows.item, input.token)) return reply(viewItem(rows.item, context.now))
     const { item, workflow, late } = heldItem(rows, input, context)
     const completed = completeItem(item, workflow, null, context)
-    const after = { ...completed, data: { ...completed.data, mergedSha: input.mergedSha } }
-    return finishItem(
-      item,
-      after,
-      { kind: 'item.merged', detail: { mergedSha: input.mergedSha } },
-      context,
-      late,
-    )
+    const { mergedSha } = input
+    const after = { ...completed, data: { ...completed.data, mergedSha } }
+    return finishItem(item, after, { kind: 'item.merged', detail: { mergedSha } }, context, late)
   },
 })
 
 export const failMerge = operation({
   name: 'queue.failMerge',
   summary: 'Report a failed merge. Terminal unless marked retryable.',
-  effect: 'write',
+  ...itemWrite,
   input: failInput,
-  output: itemView,
-  needs: itemNeeds,
   decide: failHeld,
 })

@@ -1,6 +1,5 @@
 /** Submitting a change: an upsert by its dedupe key. */
 import * as z from 'zod'
-import { dueAt } from '../../domain/delay.ts'
 import {
   awaitedFirst,
   isOtherParent,
@@ -10,7 +9,7 @@ import {
   type Surroundings,
 } from '../../domain/dependency.ts'
 import type { Item } from '../../domain/item.ts'
-import { createItem } from '../../domain/item-creation.ts'
+import { createItem, dueAt } from '../../domain/item-creation.ts'
 import { assertHeadSha } from '../../domain/merge.ts'
 import { positionOf } from '../../domain/queue-position.ts'
 import { isStackedAnew, submitAgain } from '../../domain/submission.ts'

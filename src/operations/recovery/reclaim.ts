@@ -1,15 +1,26 @@
 /** What recovery takes from lost holders: the changes, their events, and the record of the run. */
 import { builtInWorkflow } from '../../domain/built-in-workflows.ts'
+import type { Delivery } from '../../domain/delivery.ts'
 import type { Healer } from '../../domain/healer.ts'
 import { type Process, recordedLoss, recordLoss } from '../../domain/instance.ts'
 import type { Item } from '../../domain/item.ts'
 import { holderOf, type Lock } from '../../domain/lock.ts'
+import type { Waiter } from '../../domain/lock-line.ts'
 import { queueOfLock } from '../../domain/queue.ts'
-import { countRecovered, type ItemRules, type Reclaimed, type ReclaimedItem } from '../../domain/recovery.ts'
+import {
+  countRecovered,
+  type Deaths,
+  evidenceOfLoss,
+  type ItemRules,
+  type Reclaimed,
+  type ReclaimedItem,
+} from '../../domain/recovery.ts'
+import type { Run } from '../../domain/run.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import { delayedLock } from '../lock/lock.ts'
+import { pausedRun, pausedRuns } from '../lock/lock-change.ts'
 import { change } from '../operation.ts'
 import type { Taken } from './report.ts'
 
@@ -74,15 +85,8 @@ export function itemReclaim(
   trigger: string,
 ): Change {
   const kind = after?.quarantinedAt != null ? 'item.quarantined' : 'item.reclaimed'
-  const detail = {
-    holder: before.agent,
-    from: before.state,
-    token: before.token,
-    evidence,
-    expiredForMs,
-    blame,
-    trigger,
-  }
+  const { agent: holder, state: from, token } = before
+  const detail = { holder, from, token, evidence, expiredForMs, blame, trigger }
   return change('item', before, after, kind, context, detail)
 }
 
@@ -132,4 +136,56 @@ export function signedBy(healer: Healer | undefined, changes: readonly Change[])
       ? { ...change, event: { ...event, detail: { ...event.detail, healer: { ...healer } } } }
       : change
   })
+}
+
+export function deliveryReclaim(
+  { before, after, evidence, expiredForMs }: Reclaimed<Delivery>,
+  context: Context,
+  trigger: string,
+): Change {
+  const detail = { holder: before.agent, token: before.token, evidence, expiredForMs, trigger }
+  return change('delivery', before, after, 'delivery.reclaimed', context, detail)
+}
+
+/** What recovery does around locks: lost waiters leave the line, and runs whose lock ended are paused. */
+export interface HealedLines {
+  readonly changes: readonly Change[]
+  /** The waiters that left. */
+  readonly left: readonly Waiter[]
+  readonly waitersRemoved: number
+  readonly runsPaused: number
+}
+
+export function healLines(
+  lost: {
+    readonly waiters: readonly Waiter[]
+    readonly locks: readonly Reclaimed<Lock>[]
+    /** The runs of these locks. */
+    readonly runs: readonly Run[]
+    /** Runs that already had no lock. */
+    readonly orphans: readonly Run[]
+  },
+  deaths: Deaths,
+  { trigger, pauseReason = 'its lock was lost' }: { trigger: string; pauseReason?: string | undefined },
+  context: Context,
+): HealedLines {
+  const reasonFor = (evidence: string) => `${pauseReason}: ${evidence}`
+  const gone = lost.waiters.flatMap((waiter): { waiter: Waiter; change: Change }[] => {
+    const evidence = evidenceOfLoss(waiter, deaths, context.now)
+    if (evidence === null) return []
+    const detail = { because: 'it was lost', holder: waiter.agent, evidence, trigger }
+    return [{ waiter, change: change('waiter', waiter, null, 'waiter.left', context, detail) }]
+  })
+  const evidenceFor = (lock: Lock) => lost.locks.find(({ before }) => before === lock)?.evidence
+  const ended = lost.locks.map(({ before }) => before)
+  const paused = [
+    ...pausedRuns(lost.runs, ended, (lock) => reasonFor(String(evidenceFor(lock))), context),
+    ...lost.orphans.map((run) => pausedRun(run, reasonFor('nobody holds its lock'), context)),
+  ]
+  return {
+    changes: [...gone.map(({ change }) => change), ...paused],
+    left: gone.map(({ waiter }) => waiter),
+    waitersRemoved: gone.length,
+    runsPaused: paused.length,
+  }
 }

@@ -13,21 +13,23 @@ import {
   type Deaths,
   type ReclaimedItem,
   reclaimStaleItem,
+  recoverDelivery,
   recoverItem,
   recoverLock,
   type StaleRequest,
 } from '../../domain/recovery.ts'
+import { uniqueBy } from '../../domain/unique.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
 import { lockRef } from '../lease/lease.ts'
-import { runNeeds } from '../lock/run.ts'
-import { deliveryReclaim, lostDeliveries, takeDeliveries } from '../message/recovery.ts'
-import { ask, change, operation, reply, type Step } from '../operation.ts'
+import { runNeeds } from '../lock/lock-change.ts'
+import { ask, change, need, operation, reply, type Step } from '../operation.ts'
 import { endedCascade, firstOfEach, unblocked } from '../queue/dependents.ts'
-import { healLines, lineNeeds } from './lines.ts'
 import {
+  deliveryReclaim,
+  healLines,
   itemReclaim,
   lockReclaim,
   lossRecords,
@@ -117,42 +119,36 @@ export function recoveryNeeds(request: RecoveryRequest) {
   const takesItems = only === undefined || only === 'items'
   const takesLocks = only === undefined || only === 'locks'
   const isDue = (only === undefined && stale === undefined) || only === 'due'
-  const lines = takesLocks && queue === undefined ? lineNeeds(instances, limit) : null
+  const takesLines = takesLocks && queue === undefined
   const hasDeaths = instances.length > 0
-  return {
-    waiters: lines?.waiters ?? null,
-    orphanWaiters: lines?.orphanWaiters ?? null,
-    orphanRuns: lines?.orphanRuns ?? null,
-    ownItems:
-      takesItems && first.length > 0 ? ({ select: 'lapsedItems', queues: first, limit } as const) : null,
+  return need({
+    waiters: takesLines ? { select: 'lapsedWaiters', limit } : null,
+    orphanWaiters: takesLines && hasDeaths ? { select: 'waitersOfInstances', instances, limit } : null,
+    orphanRuns: takesLines ? { select: 'orphanedRuns', limit } : null,
+    ownItems: takesItems && first.length > 0 ? { select: 'lapsedItems', queues: first, limit } : null,
     items:
       takesItems && stale === undefined
-        ? ({ select: 'lapsedItems', queues: queue === undefined ? null : [queue], limit } as const)
+        ? { select: 'lapsedItems', queues: queue === undefined ? null : [queue], limit }
         : null,
     silent:
       stale !== undefined && queue !== undefined
-        ? ({ select: 'silentItems', queue, thresholdMs: stale.thresholdMs, limit } as const)
+        ? { select: 'silentItems', queue, thresholdMs: stale.thresholdMs, limit }
         : null,
-    locks: takesLocks ? ({ select: 'lapsedLocks', name, limit } as const) : null,
-    ownDue: isDue && first.length > 0 ? ({ select: 'dueItems', queues: first, limit } as const) : null,
-    due: isDue ? ({ select: 'dueItems', queues: null, limit } as const) : null,
-    freed: isDue ? ({ select: 'freedDependents', limit } as const) : null,
-    orphans: hasDeaths
-      ? ({ select: 'itemsOfInstances', instances, queue: queue ?? null, limit } as const)
-      : null,
+    locks: takesLocks ? { select: 'lapsedLocks', name, limit } : null,
+    ownDue: isDue && first.length > 0 ? { select: 'dueItems', queues: first, limit } : null,
+    due: isDue ? { select: 'dueItems', queues: null, limit } : null,
+    freed: isDue ? { select: 'freedDependents', limit } : null,
+    orphans: hasDeaths ? { select: 'itemsOfInstances', instances, queue: queue ?? null, limit } : null,
     orphanLocks:
-      hasDeaths && only !== 'items'
-        ? ({ select: 'locksOfInstances', instances, name, limit } as const)
-        : null,
+      hasDeaths && only !== 'items' ? { select: 'locksOfInstances', instances, name, limit } : null,
     // Deliveries belong to no queue.
-    deliveries:
-      only === undefined && queue === undefined ? ({ select: 'lapsedDeliveries', limit } as const) : null,
+    deliveries: only === undefined && queue === undefined ? { select: 'lapsedDeliveries', limit } : null,
     orphanDeliveries:
       hasDeaths && only !== 'items' && queue === undefined
-        ? ({ select: 'deliveriesOfInstances', instances, limit } as const)
+        ? { select: 'deliveriesOfInstances', instances, limit }
         : null,
-    dead: hasDeaths ? ({ select: 'instances', ids: instances } as const) : null,
-  }
+    dead: hasDeaths ? { select: 'instances', ids: instances } : null,
+  })
 }
 
 type Found = Loaded<ReturnType<typeof recoveryNeeds>>
@@ -192,7 +188,7 @@ export function decideRecovery(
     const sparing = stale ? {} : context
     const takenLocks = locks.flatMap((lock) => recoverLock(lock, deaths, context.now, sparing) ?? [])
     const lines = healLines({ waiters, locks: takenLocks, runs, orphans }, deaths, request, context)
-    const takenDeliveries = takeDeliveries(deliveries, deaths, context.now)
+    const takenDeliveries = deliveries.flatMap((each) => recoverDelivery(each, deaths, context.now) ?? [])
     const promoted = due.flatMap((item) => {
       const { workflow } = rulesFor(item, queues)
       return workflow ? [{ before: item, after: promoteItem(item, workflow) }] : []
@@ -241,16 +237,19 @@ function lostIn(rows: Found, request: RecoveryRequest, context: Context) {
       (row) =>
         isExpired(row, context.now - maxAgeMs) && !(row.instance !== null && spared.includes(row.instance)),
     )
-  const items = unique(
+  const items = uniqueBy(
     [...old(rows.ownItems), ...old(rows.items), ...(rows.silent ?? []), ...(rows.orphans ?? [])],
     (item) => item.id,
   ).slice(0, limit)
-  const due = unique([...(rows.ownDue ?? []), ...(rows.due ?? [])], ({ id }) => id).slice(0, limit)
+  const due = uniqueBy([...(rows.ownDue ?? []), ...(rows.due ?? [])], ({ id }) => id).slice(0, limit)
   return {
     items,
-    locks: unique([...old(rows.locks), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit),
-    deliveries: lostDeliveries({ lapsed: old(rows.deliveries), orphans: rows.orphanDeliveries }, limit),
-    waiters: unique([...old(rows.waiters), ...(rows.orphanWaiters ?? [])], ({ id }) => id),
+    locks: uniqueBy([...old(rows.locks), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit),
+    deliveries: uniqueBy([...old(rows.deliveries), ...(rows.orphanDeliveries ?? [])], ({ id }) => id).slice(
+      0,
+      limit,
+    ),
+    waiters: uniqueBy([...old(rows.waiters), ...(rows.orphanWaiters ?? [])], ({ id }) => id),
     due: due.filter((item) => !items.some(({ id }) => id === item.id)),
   }
 }
@@ -272,8 +271,4 @@ function diedOf(before: Instance, deaths: Deaths, { agent, wall }: Context): Cha
 function withReason(change: Change, reason: string | undefined): Change {
   if (reason === undefined || !change.event) return change
   return { ...change, event: { ...change.event, detail: { ...change.event.detail, reason } } } as Change
-}
-
-function unique<Row>(rows: readonly Row[], keyOf: (row: Row) => string): Row[] {
-  return [...new Map(rows.map((row) => [keyOf(row), row])).values()]
 }

@@ -10,7 +10,6 @@ import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import * as fields from '../fields.ts'
 import { type OutputOf, view } from '../operation.ts'
-import type { HealedLines } from './lines.ts'
 
 /** Rows that one transaction takes: keeps it under 20 ms. */
 export const maxReclaimed = 100
@@ -30,7 +29,7 @@ export const report = view(() => ({
   promoted: z.number(),
   instancesEnded: z.number(),
   waitersRemoved: z.number(),
-  progressPaused: z.number(),
+  runsPaused: z.number(),
   recoveryTimestamp: z.number(),
   ids: z.array(z.string()),
   byState: z.record(z.string(), z.number()),
@@ -111,7 +110,7 @@ function describeReclaimed(
 }
 
 interface Summary extends Taken {
-  readonly lines: Pick<HealedLines, 'waitersRemoved' | 'progressPaused'>
+  readonly lines: Pick<RecoveryReport, 'waitersRemoved' | 'runsPaused'>
   readonly promoted: number
   readonly ended: number
   readonly more: boolean
@@ -121,7 +120,7 @@ export const nothingTaken = {
   items: [],
   locks: [],
   deliveries: [],
-  lines: { waitersRemoved: 0, progressPaused: 0 },
+  lines: { waitersRemoved: 0, runsPaused: 0 },
   promoted: 0,
   ended: 0,
 }
@@ -139,7 +138,7 @@ export function summaryOf(
     promoted,
     instancesEnded: ended,
     waitersRemoved: lines.waitersRemoved,
-    progressPaused: lines.progressPaused,
+    runsPaused: lines.runsPaused,
     recoveryTimestamp: wall,
     reclaimed: describeReclaimed(items, locks, deliveries),
     more,

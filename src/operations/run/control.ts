@@ -1,39 +1,38 @@
-/** Progress of a run under its lock: start, resume, pause, fail, reopen, remove. */
+/** Runs under their locks: start, resume, pause, fail, reopen, remove. */
 import * as z from 'zod'
 import { isExpired } from '../../domain/lease.ts'
 import { assertOwn, type Lock } from '../../domain/lock.ts'
 import {
-  failProgress,
+  failRun,
   isOrphanedBy,
   type Outcome,
-  type Progress,
-  reopenProgress,
-  resumeProgress,
-  startProgress,
-  trimProgress,
-} from '../../domain/progress.ts'
+  type Run,
+  reopenRun,
+  resumeRun,
+  startRun,
+  trimRun,
+} from '../../domain/run.ts'
 import { HeldError, InvalidError, LeaseLostError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
-import type { Change } from '../../port/decision.ts'
+import type { Change, Decision, EventDraft } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
+import { pausedRun } from '../lock/lock-change.ts'
 import { lockName } from '../lock/name.ts'
-import { pausedRun } from '../lock/run.ts'
-import { ask, change, type OutputOf, operation, reply, type Step } from '../operation.ts'
-import { progressView, viewProgress } from './view.ts'
+import { ask, change, operation, reply, type Step } from '../operation.ts'
+import { type RunView, runView, viewRun } from './view.ts'
 
 export const runName = lazily(() => fields.name.describe('Name of the run.'))
 export const maxOutcomes = 500
 export const count = lazily(() => z.int().min(0).max(1_000_000_000))
 export const total = lazily(() => count().optional().describe('How many items there are.'))
 export const cursor = lazily(() => fields.json().optional().describe('Where to continue; any JSON.'))
-const why = fields.reason
 
 export const runOf = ({ run }: { run: string }) => ({ known: { select: 'runsByName', runs: [run] } as const })
 
-export function requireRun(known: readonly Progress[], run: string): Progress {
-  const [progress] = known
-  if (progress) return progress
+export function requireRun(known: readonly Run[], run: string): Run {
+  const [found] = known
+  if (found) return found
   throw new NotFoundError({
     what: `there is no run "${run}"`,
     next: 'start it first, or check the name',
@@ -60,7 +59,7 @@ function requireGrant(
 
 /** Refuses a record from any grant but the one that the run continues under. */
 export function assertGrant(
-  progress: Progress,
+  progress: Run,
   locks: readonly Lock[],
   token: number | undefined,
   context: Context,
@@ -76,12 +75,26 @@ export function assertGrant(
   })
 }
 
+function changedRun(
+  before: Run | null,
+  after: Run,
+  kind: EventDraft['kind'],
+  context: Context,
+  detail?: EventDraft['detail'],
+): Decision<RunView> {
+  return {
+    changes: [change('run', before, after, kind, context, detail)],
+    result: viewRun(after, context.now),
+  }
+}
+
+/** What most operations on one run have in common. Their answer has the token of the lock, so it is not for others. */
+export const runWrite = { effect: 'write', agentIdentifies: 'request' } as const
+
 export const start = operation({
   name: 'runs.start',
   summary: 'Start a run under the lock that is held for it.',
-  effect: 'write',
-  // The answer has the token of the lock.
-  agentIdentifies: 'request',
+  ...runWrite,
   input: () => ({
     run: runName(),
     lock: lockName(),
@@ -93,7 +106,7 @@ export const start = operation({
       .optional()
       .describe('Completed when all are processed (default), or only when none failed.'),
   }),
-  output: progressView,
+  output: runView,
   needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } }),
   decide({ known, locks }, input, context) {
     const { token } = requireGrant(input.run, input.lock, locks, input.token, context)
@@ -105,41 +118,33 @@ export const start = operation({
       cursor: input.cursor ?? null,
       completion: input.completion ?? 'processed',
     }
-    const after = startProgress(known[0] ?? null, request, context)
-    return {
-      changes: [change('run', null, after, 'run.started', context)],
-      result: viewProgress(after, context.now),
-    }
+    const after = startRun(known[0] ?? null, request, context)
+    return changedRun(null, after, 'run.started', context)
   },
 })
 
 export const resume = operation({
   name: 'runs.resume',
   summary: 'Resume a paused or failed run, under the lock that is held for it now.',
-  effect: 'write',
-  // The answer has the token of the lock.
-  agentIdentifies: 'request',
+  ...runWrite,
   input: () => ({ run: runName(), lock: lockName(), token: fields.token, total: total() }),
-  output: progressView,
+  output: runView,
   needs: ({ run, lock }) => ({ ...runOf({ run }), locks: { select: 'lock', name: lock } }),
-  decide({ known, locks }, input, context): Step<OutputOf<typeof progressView>> {
+  decide({ known, locks }, input, context): Step<RunView> {
     const before = requireRun(known, input.run)
     const { token } = requireGrant(input.run, input.lock, locks, input.token, context)
     return ask({ others: { select: 'lock', name: before.lock } }, ({ others }) => {
       const grant = { lock: input.lock, token }
       if (isOrphanedBy(before, grant)) assertLost(before, others, context.now)
-      const after = resumeProgress(before, { ...grant, total: input.total }, context)
+      const after = resumeRun(before, { ...grant, total: input.total }, context)
       const kind = after.status === 'completed' ? 'run.completed' : 'run.resumed'
-      return {
-        changes: [change('run', before, after, kind, context)],
-        result: viewProgress(after, context.now),
-      }
+      return changedRun(before, after, kind, context)
     })
   },
 })
 
 /** Nobody may take over a run while its holder's lock is still live, even under another lock's name. */
-function assertLost(progress: Progress, locks: readonly Lock[], now: number): void {
+function assertLost(progress: Run, locks: readonly Lock[], now: number): void {
   const holding = locks.find((lock) => lock.token === progress.token && !isExpired(lock, now))
   if (!holding) return
   throw new HeldError({
@@ -152,24 +157,22 @@ function assertLost(progress: Progress, locks: readonly Lock[], now: number): vo
 export const pause = operation({
   name: 'runs.pause',
   summary: 'Pause a run before its next item. Anybody may. A no-op when it is already paused.',
-  effect: 'write',
-  // The answer has the token of the lock.
-  agentIdentifies: 'request',
+  ...runWrite,
   tokenIdentifies: 'request',
   input: () => ({
     run: runName(),
-    reason: why,
+    reason: fields.reason,
     token: fields.token.describe('Only if it runs under this token, so that a runner pauses only its own.'),
   }),
-  output: progressView,
+  output: runView,
   needs: runOf,
-  decide({ known }, { run, reason, token }, context): Step<OutputOf<typeof progressView>> {
+  decide({ known }, { run, reason, token }, context): Step<RunView> {
     const before = requireRun(known, run)
     return ask({ locks: { select: 'lock', name: before.lock } }, ({ locks }) => {
       if (token !== undefined) assertGrant(before, locks, token, context)
-      if (before.status === 'paused') return reply(viewProgress(before, context.now))
+      if (before.status === 'paused') return reply(viewRun(before, context.now))
       const paused = pausedRun(before, reason ?? `paused by ${context.agent}`, context)
-      return { changes: [paused], result: viewProgress(paused.after as Progress, context.now) }
+      return { changes: [paused], result: viewRun(paused.after as Run, context.now) }
     })
   },
 })
@@ -177,25 +180,20 @@ export const pause = operation({
 export const fail = operation({
   name: 'runs.fail',
   summary: 'Fail a run, with a reason. It can be resumed.',
-  effect: 'write',
-  // The answer has the token of the lock.
-  agentIdentifies: 'request',
+  ...runWrite,
   input: () => ({
     run: runName(),
     token: fields.token,
-    reason: why.unwrap().describe('Why; kept in the audit trail.'),
+    reason: fields.reason.unwrap().describe('Why; kept in the audit trail.'),
   }),
-  output: progressView,
+  output: runView,
   needs: runOf,
-  decide({ known }, { run, token, reason }, context): Step<OutputOf<typeof progressView>> {
+  decide({ known }, { run, token, reason }, context): Step<RunView> {
     const before = requireRun(known, run)
     return ask({ locks: { select: 'lock', name: before.lock } }, ({ locks }) => {
       assertGrant(before, locks, token, context)
-      const after = failProgress(before, reason, context)
-      return {
-        changes: [change('run', before, after, 'run.failed', context, { reason })],
-        result: viewProgress(after, context.now),
-      }
+      const after = failRun(before, reason, context)
+      return changedRun(before, after, 'run.failed', context, { reason })
     })
   },
 })
@@ -203,22 +201,17 @@ export const fail = operation({
 export const reopen = operation({
   name: 'runs.reopen',
   summary: 'Reopen a completed run for more items; it is paused with a new total, ready to resume.',
-  effect: 'write',
-  // The answer has the token of the lock.
-  agentIdentifies: 'request',
+  ...runWrite,
   input: () => ({
     run: runName(),
     total: count().optional().describe('How many items there are now, where that is known.'),
   }),
-  output: progressView,
+  output: runView,
   needs: runOf,
   decide({ known }, { run, total: items }, context) {
     const before = requireRun(known, run)
-    const after = reopenProgress(before, items ?? null, context)
-    return {
-      changes: [change('run', before, after, 'run.reopened', context)],
-      result: viewProgress(after, context.now),
-    }
+    const after = reopenRun(before, items ?? null, context)
+    return changedRun(before, after, 'run.reopened', context)
   },
 })
 
@@ -234,40 +227,28 @@ export const remove = operation({
     ...runOf({ run }),
     page: { select: 'outcomesOf', run, outcome: null, after: null, limit: maxRemoved },
   }),
-  decide({ known, page }, { run }, context) {
-    const [before] = known
+  decide({ known: [before], page }, { run: name }, context) {
     if (!before) return reply({ removed: false, more: false })
     if (before.status === 'running') {
-      throw new InvalidError({ what: `run ${run} is running`, next: 'pause it first', facts: { run } })
+      throw new InvalidError({ what: `run ${name} is running`, next: 'pause it first', facts: { run: name } })
     }
-    return {
-      changes: removedRun(before, page.rows, page.next === null, context),
-      result: { removed: true, more: page.next !== null },
-    }
+    const more = page.next !== null
+    // The items go first: if they outlived their run, it would look as if nothing had been done.
+    const run = more ? [] : [change('run', before, null, 'run.removed', context)]
+    return { changes: [...removedOutcomes(page.rows, context), ...run], result: { removed: true, more } }
   },
 })
-
-/** Removes the items first: if items outlived their run, it would look as if nothing had been done. */
-function removedRun(
-  run: Progress,
-  outcomes: readonly Outcome[],
-  isWhole: boolean,
-  context: Context,
-): Change[] {
-  const removed = change('run', run, null, 'run.removed', context)
-  return [...removedOutcomes(outcomes, context), ...(isWhole ? [removed] : [])]
-}
 
 /**
  * Retention of a completed run, which is trimmed together with the first of its items. If the items went first, those
  * already gone would look as if they had never been done.
  */
-export function trimmedRun(run: Progress, outcomes: readonly Outcome[], context: Context): Change[] {
+export function trimmedRun(run: Run, outcomes: readonly Outcome[], context: Context): Change[] {
   const isTrimmed = run.outcomesRemovedAt !== null
-  const trimmed = change('run', run, trimProgress(run, context), 'run.trimmed', context)
+  const trimmed = change('run', run, trimRun(run, context), 'run.trimmed', context)
   return [...(isTrimmed ? [] : [trimmed]), ...removedOutcomes(outcomes, context)]
 }
 
-function removedOutcomes(outcomes: readonly Outcome[], { agent }: Context): Change[] {
-  return outcomes.map((before) => change('outcome', before, null, 'outcome.removed', { agent }))
+function removedOutcomes(outcomes: readonly Outcome[], context: Context): Change[] {
+  return outcomes.map((before) => change('outcome', before, null, 'outcome.removed', context))
 }

@@ -1,20 +1,20 @@
 /** How far along runs are, and what is left to do. */
 import * as z from 'zod'
-import { outcomeId } from '../../domain/progress.ts'
+import { outcomeId } from '../../domain/run.ts'
 import type { Decision } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import { maxOutcomes, requireRun, runName, runOf } from './control.ts'
-import { progressView, viewProgress } from './view.ts'
+import { runView, viewRun } from './view.ts'
 
 export const get = operation({
   name: 'runs.get',
   summary: 'Get the progress of a run; null when there is none.',
   effect: 'read',
   input: () => ({ run: runName() }),
-  output: () => progressView().nullable(),
+  output: () => runView().nullable(),
   needs: runOf,
-  decide: ({ known }, _input, { now }) => reply(known[0] ? viewProgress(known[0], now) : null),
+  decide: ({ known }, _input, { now }) => reply(known[0] ? viewRun(known[0], now) : null),
 })
 
 export const list = operation({
@@ -26,7 +26,7 @@ export const list = operation({
     limit: fields.limit,
     after: fields.after,
   }),
-  output: () => z.object({ runs: z.array(progressView()), next: z.string().nullable() }),
+  output: () => z.object({ runs: z.array(runView()), next: z.string().nullable() }),
   needs: ({ status, limit, after }) => ({
     page: {
       select: 'runPage',
@@ -36,7 +36,7 @@ export const list = operation({
     },
   }),
   decide: ({ page }, _input, { now }) =>
-    reply({ runs: page.rows.map((run) => viewProgress(run, now)), next: page.next }),
+    reply({ runs: page.rows.map((run) => viewRun(run, now)), next: page.next }),
 })
 
 const outcomeView = view(() => ({

@@ -1,14 +1,22 @@
 /** Recording the progress of a run: counts, and outcomes of single items. */
 import * as z from 'zod'
-import { countOutcomes, type Outcome, outcomeId, recordProgress } from '../../domain/progress.ts'
+import { countOutcomes, type Outcome, outcomeId, recordRun } from '../../domain/run.ts'
 import { InvalidError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
-import type { Context } from '../../port/command.ts'
-import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { ask, change, type OutputOf, operation, type Step, view } from '../operation.ts'
-import { assertGrant, count, cursor, maxOutcomes, requireRun, runName, runOf, total } from './control.ts'
-import { progressView, viewProgress } from './view.ts'
+import {
+  assertGrant,
+  count,
+  cursor,
+  maxOutcomes,
+  requireRun,
+  runName,
+  runOf,
+  runWrite,
+  total,
+} from './control.ts'
+import { runView, viewRun } from './view.ts'
 
 const outcome = lazily(() =>
   z.strictObject({
@@ -28,19 +36,17 @@ function assertSomething(what: object): void {
 }
 
 const recorded = view(() => ({
-  progress: progressView(),
+  progress: runView(),
   /** True for the one record that completed the run. */
   isLast: z.boolean(),
 }))
 /** The progress after a record, and whether it completed the run. */
-export type RecordedProgress = OutputOf<typeof recorded>
+export type RecordedRun = OutputOf<typeof recorded>
 
 export const record = operation({
   name: 'runs.record',
   summary: 'Add to the counts of a run, under the token of its lock. A paused run stays paused.',
-  effect: 'write',
-  // The answer has the token of the lock.
-  agentIdentifies: 'request',
+  ...runWrite,
   input: () => ({
     run: runName(),
     token: fields.token,
@@ -59,7 +65,7 @@ export const record = operation({
       ids: (outcomes ?? []).map(({ key }) => outcomeId(run, key)),
     },
   }),
-  decide({ known, outcomes }, input, context): Step<RecordedProgress> {
+  decide({ known, outcomes }, input, context): Step<RecordedRun> {
     const { run, token, ...what } = input
     assertSomething(what)
     const before = requireRun(known, run)
@@ -68,7 +74,7 @@ export const record = operation({
       const earlier = new Map(outcomes.map((each) => [each.id, each]))
       const news = newOutcomes(input, earlier, context.wall)
       const counted = countOutcomes(news, earlier)
-      const after = recordProgress(
+      const after = recordRun(
         before,
         {
           done: counted.done + (input.done ?? 0),
@@ -83,9 +89,11 @@ export const record = operation({
       return {
         changes: [
           change('run', before, after, isLast ? 'run.completed' : 'run.recorded', context),
-          ...news.map((row): Change => outcomeChange(earlier.get(row.id) ?? null, row, context)),
+          ...news.map((row) =>
+            change('outcome', earlier.get(row.id) ?? null, row, 'outcome.recorded', context),
+          ),
         ],
-        result: { progress: viewProgress(after, context.now), isLast },
+        result: { progress: viewRun(after, context.now), isLast },
       }
     })
   },
@@ -104,8 +112,4 @@ function newOutcomes(
     const version = (before?.version ?? 0) + 1
     return [{ id, run: input.run, key, outcome, error: error ?? null, at: wall, version }]
   })
-}
-
-function outcomeChange(before: Outcome | null, after: Outcome, context: Context): Change {
-  return change('outcome', before, after, 'outcome.recorded', context)
 }

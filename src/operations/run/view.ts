@@ -1,9 +1,9 @@
 /** Progress as callers see it, with figures derived from the counts. */
 import * as z from 'zod'
-import { type Progress, paceOf, processedOf } from '../../domain/progress.ts'
+import { paceOf, processedOf, type Run } from '../../domain/run.ts'
 import { type OutputOf, view } from '../operation.ts'
 
-export const progressView = view(() => ({
+export const runView = view(() => ({
   run: z.string(),
   lock: z.string(),
   token: z.number(),
@@ -30,9 +30,9 @@ export const progressView = view(() => ({
   version: z.number(),
 }))
 /** The progress of a run. */
-export type ProgressView = OutputOf<typeof progressView>
+export type RunView = OutputOf<typeof runView>
 
-export function viewProgress(progress: Progress, now: number): ProgressView {
+export function viewRun(progress: Run, now: number): RunView {
   const { runningSince, activeMs, ...rest } = progress
   const processed = processedOf(progress)
   return {

@@ -1,7 +1,7 @@
-/** What a process has found out about the store itself. Used by the runtime only. */
+/** The store itself: its clocks, and what a process has found out about it. */
 import * as z from 'zod'
 import { lossSubject } from '../../domain/commit-loss.ts'
-import { operation } from '../operation.ts'
+import { operation, reply } from '../operation.ts'
 
 const batch = () => z.int().min(0).nullable()
 
@@ -30,4 +30,15 @@ export const noteCommitLoss = operation({
     } as const
     return { changes: [], remarks: [remark], result: null }
   },
+})
+
+export const read = operation({
+  name: 'clock.read',
+  summary: "Get the store's lease clock, which `expiresAt` uses, and its wall time.",
+  effect: 'read',
+  class: 'client',
+  input: () => ({}),
+  output: () => z.object({ now: z.number(), wall: z.number() }),
+  needs: () => ({}),
+  decide: (_rows, _input, { now, wall }) => reply({ now, wall }),
 })

@@ -1,15 +1,25 @@
-/** What a holder does with a task: renew, release, hand to review, complete; and hand over everything. */
+/** What ends a task or its lease: renew, release, review, complete, hand over, drop. */
 import * as z from 'zod'
 import type { Item } from '../../domain/item.ts'
 import { assertHolds, completeItem, isCompletedUnder, moveItem, releaseItem } from '../../domain/item-end.ts'
-import { handTo, noteTask, offerMsDefault, stateOfStatus, taskQueue } from '../../domain/task.ts'
+import { assertUnneeded } from '../../domain/item-waiting.ts'
+import {
+  assertMayRemove,
+  handTo,
+  noteTask,
+  offerMsDefault,
+  stateOfStatus,
+  taskQueue,
+} from '../../domain/task.ts'
 import { HeldError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { change, type InputWith, mapStep, operation, reply, type Step } from '../operation.ts'
-import { finishItem, renew } from '../queue/finish.ts'
+import { ask, change, type InputWith, mapStep, operation, reply, type Step } from '../operation.ts'
+import { removal } from '../queue/control.ts'
+import { dependentsOf, freed } from '../queue/dependents.ts'
+import { finishItem, refusedRelease, renew } from '../queue/finish.ts'
 import { assertVersion, requireItem, requireQueue } from '../subject.ts'
 import { viewItem } from '../view.ts'
 import { asTask, note, ref, type TaskView, taskNeeds, taskView, viewTask } from './view.ts'
@@ -41,12 +51,7 @@ export const releaseTask = operation({
     if (!rows.item && input.token !== undefined) return reply(false)
     const item = requireItem(rows.item, taskQueue, input.ref)
     const { workflow } = requireQueue(rows.defined, taskQueue)
-    if (item.phase !== 'held') {
-      const detail = { act: 'release', state: item.state, currentToken: item.token }
-      const subject = { subject: 'item', id: item.id, queue: taskQueue, token: input.token ?? null } as const
-      const remark = { kind: 'item.refused', agent: context.agent, ...subject, detail } as const
-      return { changes: [], remarks: [remark], result: false }
-    }
+    if (item.phase !== 'held') return refusedRelease(item, input.token, context)
     if (item.token !== input.token) {
       throw new HeldError(
         {
@@ -165,5 +170,45 @@ export const handoff = operation({
       })
     })
     return { changes, result }
+  },
+})
+
+/** How many of the waiting tasks a refusal names. */
+const maxNamed = 10
+
+/** There is no state for a dropped task: it is gone, and its events say who dropped it and why. */
+export const removeTask = operation({
+  name: 'tasks.removeTask',
+  summary:
+    'Drop a task; its events stay. Refused while it is held or others wait for it, unless told otherwise.',
+  effect: 'write',
+  needsReason: true,
+  input: () => ({
+    ref: ref(),
+    reason: fields.operatorReason(),
+    force: z.boolean().optional().describe('Do it even if somebody holds it; the holder loses it.'),
+    dependents: z
+      .enum(['release'])
+      .optional()
+      .describe('What to do with tasks that depend on it: release them.'),
+    expectedVersion: fields.expectedVersion,
+  }),
+  output: () => z.boolean(),
+  needs: taskNeeds,
+  decide({ item }, { reason, force, dependents, expectedVersion }, context) {
+    if (!item) return reply(false)
+    assertVersion(item, expectedVersion)
+    assertMayRemove(item, { force }, context)
+    return ask(dependentsOf(item.id), ({ waiting }) => {
+      if (dependents !== 'release') {
+        const some = waiting.slice(0, maxNamed).map((dependent) => dependent.item)
+        const next = 'remove or change those first, or release them as well (`dependents: release`)'
+        assertUnneeded(item, some, next)
+      }
+      return {
+        changes: [removal(item, context, { reason }), ...freed(waiting, item.id, context)],
+        result: true,
+      }
+    })
   },
 })

@@ -18,10 +18,11 @@ import {
 import { DuplicateError, InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
+import type { Decision } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { ask, change, need, operation, reply, type Step } from '../operation.ts'
 import { ensureQueue } from '../queue/define.ts'
-import { changed, finish } from '../queue/finish.ts'
+import { finishItem } from '../queue/finish.ts'
 import {
   asFreed,
   assertVersion,
@@ -175,7 +176,7 @@ export const updateTask = operation({
     const edited = editTask(item, edit as TaskEdit, context.agent, context.wall)
     if (dependsOn === undefined) {
       const moved = to === undefined ? null : moveItem(edited, workflow, stateOfStatus(to), context)
-      return asTask(finish(update(moved ?? edited), context))
+      return asTask(update(moved ?? edited))
     }
     if (to !== undefined) {
       throw new InvalidError({
@@ -190,9 +191,8 @@ export const updateTask = operation({
     })
     return ask(more, ({ dependents, awaited, parent }) => {
       const waits = { blockers: [...(parent ?? []), ...blockers], dependents, awaited }
-      const changes = [update(setItemBlockers(edited, workflow, waits))] as const
-      const { after } = changes[0]
-      return { changes, result: viewTask(viewItem(after, context.now)) }
+      // It is open, so there is nothing to free, and no more rows are needed.
+      return asTask(update(setItemBlockers(edited, workflow, waits))) as Decision<TaskView>
     })
 
     function update(task: Item) {
@@ -201,7 +201,7 @@ export const updateTask = operation({
       assertSize(after)
       const kind = to === undefined ? 'item.updated' : 'item.moved'
       const detail = reason === undefined ? {} : { detail: { reason } }
-      return changed(item, after, { kind, ...detail }, context, late)
+      return finishItem(item, after, { kind, ...detail }, context, late)
     }
   },
 })

@@ -253,7 +253,7 @@ export function addReports(reports: readonly RecoveryReport[]): RecoveryReport {
     promoted: sum(({ promoted }) => promoted),
     instancesEnded: sum(({ instancesEnded }) => instancesEnded),
     waitersRemoved: sum(({ waitersRemoved }) => waitersRemoved),
-    progressPaused: sum(({ progressPaused }) => progressPaused),
+    runsPaused: sum(({ runsPaused }) => runsPaused),
     recoveryTimestamp: last.recoveryTimestamp,
     reclaimed: reports.flatMap(({ reclaimed }) => reclaimed),
     more: last.more,

@@ -154,7 +154,7 @@ function isUnfinished({ namespaces, processes }: Cursor): boolean {
 
 function didNothing(report: RecoveryReport): boolean {
   const { locksCleaned, entriesReclaimed, messagesReclaimed, promoted } = report
-  const { instancesEnded, waitersRemoved, progressPaused } = report
+  const { instancesEnded, waitersRemoved, runsPaused } = report
   const leases = locksCleaned + entriesReclaimed + messagesReclaimed
-  return leases + promoted + instancesEnded + waitersRemoved + progressPaused === 0
+  return leases + promoted + instancesEnded + waitersRemoved + runsPaused === 0
 }

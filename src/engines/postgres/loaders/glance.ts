@@ -1,6 +1,7 @@
 /** Queues at a glance: which are worth a look, and counts that stop at a bound. */
+import { failingMin, maxNewestClosed } from '../../../domain/alert.ts'
 import { bounded } from '../../../domain/count.ts'
-import { maxNewestClosed, type QueueGlance } from '../../../port/queue.ts'
+import type { QueueGlance } from '../../../port/queue.ts'
 import type { Query, Row } from '../plan.ts'
 import { Parameters } from '../rows.ts'
 import { columnsOf, tables, youngerAt } from '../tables.ts'
@@ -9,8 +10,6 @@ import { definedQueueAt } from './queue.ts'
 
 /** How many queues with ready items, and how many held items, are examined to find the queues worth showing. */
 const maxLookedAt = 1000
-/** How many closed items of a queue tell whether it is failing now. */
-const maxLate = 10
 
 const queueYoungerAt = youngerAt(tables.queue)
 
@@ -25,14 +24,14 @@ function queuesIn(name: string, condition: string): string {
 )`
 }
 
-/** Most of the newest ones failed, and more than one or two. */
-const isFailing = `select count(*) filter (where late.outcome = 'failed') > greatest(2, count(*) filter (where late.outcome = 'succeeded'))
+/** As the alert `mostly_failing` is decided, but cancelled items count as failed. */
+const isFailing = `select count(*) filter (where late.outcome = 'failed') > greatest(${failingMin - 1}, count(*) filter (where late.outcome = 'succeeded'))
 from (
   select i.outcome
   from holdfast.item i
   where i.namespace = $1 and i.queue = f.name and i.phase = 'closed'
   order by i.closed_at desc, i.id desc
-  limit ${maxLate}
+  limit ${maxNewestClosed}
 ) late`
 
 /** Most in need first: quarantined, failing, paused, waiting longest, held; then by name. */

@@ -218,7 +218,6 @@ export const itemLoaders = {
       return {
         byState: sumByName((states ?? []).map(([, state, count]) => [String(state), Number(count)])),
         byPhase,
-        quarantined: (quarantined ?? []).reduce((sum, [, count]) => sum + Number(count), 0),
         quarantinedByState: sumByName(
           (quarantined ?? []).map(([state, count]) => [String(state), Number(count)]),
         ),

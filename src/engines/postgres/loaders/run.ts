@@ -1,5 +1,5 @@
 /** Progress of runs, and what became of their items. */
-import type { Outcome, Progress } from '../../../domain/progress.ts'
+import type { Outcome, Run } from '../../../domain/run.ts'
 import { pageOf } from '../../page.ts'
 import { decodeAll, decodeReadable, Parameters, query, readableRun } from '../rows.ts'
 import { tables } from '../tables.ts'
@@ -12,7 +12,7 @@ export const runLoaders = {
     return {
       names: runs.map((run) => `run:${run}`),
       queries: runs.length === 0 ? [] : [query(scope, tables.run, 'wait', rest, parameters)],
-      read: ([rows]) => decodeAll<Progress>(tables.run, rows),
+      read: ([rows]) => decodeAll<Run>(tables.run, rows),
     }
   },
 
@@ -23,7 +23,7 @@ export const runLoaders = {
     return {
       queries: [query(scope, tables.run, 'none', rest, parameters)],
       searched: ['run'],
-      read: ([rows]) => pageOf(decodeAll<Progress>(tables.run, rows), limit, ({ run }) => run),
+      read: ([rows]) => pageOf(decodeAll<Run>(tables.run, rows), limit, ({ run }) => run),
     }
   },
 
@@ -38,7 +38,7 @@ limit ${parameters.add(limit)}`
     return {
       queries: [query(scope, tables.run, 'skip', rest, parameters)],
       searched: ['run', 'lock'],
-      read: ([rows]) => decodeReadable<Progress>(tables.run, rows),
+      read: ([rows]) => decodeReadable<Run>(tables.run, rows),
     }
   },
 
@@ -48,7 +48,7 @@ limit ${parameters.add(limit)}`
     return {
       queries: [query(scope, tables.run, 'skip', rest, parameters)],
       searched: ['run'],
-      read: ([rows]) => decodeAll<Progress>(tables.run, rows),
+      read: ([rows]) => decodeAll<Run>(tables.run, rows),
     }
   },
 
@@ -69,7 +69,7 @@ limit 1`
     return {
       queries: [query(scope, tables.run, 'skip', rest, parameters)],
       searched: ['run', 'outcome'],
-      read: ([rows]) => decodeAll<Progress>(tables.run, rows),
+      read: ([rows]) => decodeAll<Run>(tables.run, rows),
     }
   },
 

@@ -1,6 +1,5 @@
 /** What others do on the server, as far as this store's role may see: open transactions, and the locks they hold. */
-import type { LockBlocker } from '../../../domain/foreign-lock.ts'
-import type { OpenTransaction } from '../../../domain/open-transaction.ts'
+import type { LockBlocker, OpenTransaction } from '../../../domain/store-check.ts'
 import type { Loaders } from './loader.ts'
 
 /**

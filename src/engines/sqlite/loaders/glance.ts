@@ -1,6 +1,7 @@
 /** Queues at a glance: which are worth a look, and counts that stop at a bound. */
+import { failingMin, maxNewestClosed } from '../../../domain/alert.ts'
 import { type BoundedCount, bounded } from '../../../domain/count.ts'
-import { maxNewestClosed, type QueueGlance } from '../../../port/queue.ts'
+import type { QueueGlance } from '../../../port/queue.ts'
 import type { Value } from '../driver.ts'
 import { packed, type Source } from '../rows.ts'
 import { tables } from '../tables.ts'
@@ -9,8 +10,6 @@ import { definedQueue } from './queue.ts'
 
 /** How many queues with ready items, and how many held items, are examined to find the queues worth showing. */
 const maxLookedAt = 1000
-/** How many closed items decide whether a queue is failing now. */
-const maxLate = 10
 
 /**
  * Finds each queue once by seeking from one to the next, instead of reading through an index that starts with the
@@ -32,13 +31,13 @@ where item.namespace = ?1 and item.queue = ready.name and phase = 'ready'
 order by priority, added_at
 limit 1`
 
-/** Most of the newest items failed, and more than two of them. */
-const isFailing = `select count(*) filter (where outcome = 'failed') > max(2, count(*) filter (where outcome = 'succeeded'))
+/** As the alert `mostly_failing` is decided, but cancelled items count as failed. */
+const isFailing = `select count(*) filter (where outcome = 'failed') > max(${failingMin - 1}, count(*) filter (where outcome = 'succeeded'))
 from (
   select outcome from item indexed by item_closed
   where item.namespace = ?1 and item.queue = failed.name and phase = 'closed'
   order by closed_at desc
-  limit ${maxLate}
+  limit ${maxNewestClosed}
 )`
 
 /** The neediest first: with quarantined items, failing, paused, waiting longest, with held items; then by name. */

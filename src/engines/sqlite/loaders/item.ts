@@ -226,7 +226,6 @@ limit ${limit}`,
     return {
       byState: sumByName(states),
       byPhase,
-      quarantined: quarantined.reduce((sum, [, count]) => sum + count, 0),
       quarantinedByState: sumByName(quarantined),
       oldestReadyAt: (oldest?.[0] ?? null) as number | null,
     }

@@ -1,5 +1,5 @@
 /** Progress of runs, and what became of their items. */
-import type { Outcome, Progress } from '../../../domain/progress.ts'
+import type { Outcome, Run } from '../../../domain/run.ts'
 import { pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
 import { inList, type Source, select, selectBy } from '../rows.ts'
@@ -12,10 +12,8 @@ const selectOutcome = select(tables.outcome)
 const selectRunning = selectBy(tables.run, 'run_running')
 const selectOutcomeOfRun = selectBy(tables.outcome, 'outcome_of_run')
 
-function runs(source: Source, sql: string, ...values: Value[]): Progress[] {
-  return source.connection
-    .all(sql, source.namespace, ...values)
-    .map((row) => decode<Progress>(tables.run, row))
+function runs(source: Source, sql: string, ...values: Value[]): Run[] {
+  return source.connection.all(sql, source.namespace, ...values).map((row) => decode<Run>(tables.run, row))
 }
 
 function outcomes(source: Source, sql: string, ...values: Value[]): Outcome[] {

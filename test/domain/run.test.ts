@@ -3,21 +3,21 @@ import { describe, expect, test } from 'vitest'
 import {
   concurrencyFor,
   countOutcomes,
-  failProgress,
+  failRun,
   type Outcome,
   outcomeId,
-  type Progress,
-  type ProgressStatus,
   paceOf,
-  pauseProgress,
+  pauseRun,
   processedOf,
-  progressMoves,
-  recordProgress,
-  reopenProgress,
-  resumeProgress,
-  startProgress,
-  trimProgress,
-} from '../../src/domain/progress.ts'
+  type Run,
+  type RunStatus,
+  recordRun,
+  reopenRun,
+  resumeRun,
+  runMoves,
+  startRun,
+  trimRun,
+} from '../../src/domain/run.ts'
 import { at, later, refusalOf } from './samples.ts'
 
 const request = {
@@ -29,22 +29,21 @@ const request = {
   completion: 'processed',
 } as const
 
-const begun = startProgress(null, request, at)
-const inStatus: Record<ProgressStatus, Progress> = {
+const begun = startRun(null, request, at)
+const inStatus: Record<RunStatus, Run> = {
   running: begun,
-  paused: pauseProgress(begun, 'tea', at) as Progress,
-  completed: recordProgress(begun, { done: 10 }, at),
-  failed: failProgress(begun, 'gave up', at),
+  paused: pauseRun(begun, 'tea', at) as Run,
+  completed: recordRun(begun, { done: 10 }, at),
+  failed: failRun(begun, 'gave up', at),
 }
-const statuses = Object.keys(inStatus) as ProgressStatus[]
+const statuses = Object.keys(inStatus) as RunStatus[]
 
 /** Every way to get from one status to another, by name. */
-const acts: Record<string, (known: Progress) => Progress | null> = {
-  running: (known) => resumeProgress(known, { lock: 'global', token: known.token, total: undefined }, at),
-  paused: (known) =>
-    known.status === 'completed' ? reopenProgress(known, 20, at) : pauseProgress(known, 'x', at),
-  completed: (known) => recordProgress(known, { done: 10 }, at),
-  failed: (known) => failProgress(known, 'x', at),
+const acts: Record<string, (known: Run) => Run | null> = {
+  running: (known) => resumeRun(known, { lock: 'global', token: known.token, total: undefined }, at),
+  paused: (known) => (known.status === 'completed' ? reopenRun(known, 20, at) : pauseRun(known, 'x', at)),
+  completed: (known) => recordRun(known, { done: 10 }, at),
+  failed: (known) => failRun(known, 'x', at),
 }
 
 describe('a run', () => {
@@ -60,14 +59,14 @@ describe('a run', () => {
   })
 
   test('without items is completed as it begins [L7]', () => {
-    expect(startProgress(null, { ...request, total: 0 }, at)).toMatchObject({
+    expect(startRun(null, { ...request, total: 0 }, at)).toMatchObject({
       status: 'completed',
       endedAt: at.wall,
     })
   })
 
   test.each(statuses)('that is known and %s is resumed, not started again [L7]', (status) => {
-    expect(refusalOf(() => startProgress(inStatus[status], request, at)).code).toBe('ILLEGAL_MOVE')
+    expect(refusalOf(() => startRun(inStatus[status], request, at)).code).toBe('ILLEGAL_MOVE')
   })
 
   test.each(statuses.flatMap((from) => statuses.map((to) => ({ from, to }))))(
@@ -77,7 +76,7 @@ describe('a run', () => {
         const after = (acts[to] as (typeof acts)[string])(inStatus[from])
         return after !== null && after.status === to && from !== to
       }
-      const isAllowed = (progressMoves[from] as readonly string[]).includes(to)
+      const isAllowed = (runMoves[from] as readonly string[]).includes(to)
 
       const moved = isAllowed ? reached() : attempt(reached)
 
@@ -96,8 +95,8 @@ function attempt(act: () => boolean): boolean {
 
 describe('recording', () => {
   test('adds to the counts, and keeps cursor and total unless given [L6] [L8]', () => {
-    const first = recordProgress(begun, { done: 2, failed: 1, cursor: 'c' }, later(5))
-    const second = recordProgress(first, { skipped: 1, total: 20 }, later(9))
+    const first = recordRun(begun, { done: 2, failed: 1, cursor: 'c' }, later(5))
+    const second = recordRun(first, { skipped: 1, total: 20 }, later(9))
 
     expect(first).toMatchObject({ done: 2, failed: 1, skipped: 0, cursor: 'c', total: 10, version: 2 })
     expect(second).toMatchObject({
@@ -108,33 +107,33 @@ describe('recording', () => {
       total: 20,
       updatedAt: later(9).wall,
     })
-    expect(recordProgress(second, { cursor: null }, at).cursor).toBeNull()
+    expect(recordRun(second, { cursor: null }, at).cursor).toBeNull()
   })
 
   test('completes a run when done, failed and skipped reach the total [L7]', () => {
-    const after = recordProgress(begun, { done: 8, failed: 1, skipped: 1 }, later(1))
+    const after = recordRun(begun, { done: 8, failed: 1, skipped: 1 }, later(1))
 
     expect(after).toMatchObject({ status: 'completed', endedAt: later(1).wall, runningSince: null })
   })
 
   test('does not complete a run that none may fail while one has [L7]', () => {
-    const strict = startProgress(null, { ...request, completion: 'successful' }, at)
+    const strict = startRun(null, { ...request, completion: 'successful' }, at)
 
-    const failed = recordProgress(strict, { done: 9, failed: 1 }, at)
-    const mended = recordProgress(failed, { done: 1, failed: -1 }, at)
+    const failed = recordRun(strict, { done: 9, failed: 1 }, at)
+    const mended = recordRun(failed, { done: 1, failed: -1 }, at)
 
     expect(failed.status).toBe('running')
     expect(mended.status).toBe('completed')
   })
 
   test('never completes a run whose total nobody knows', () => {
-    expect(recordProgress({ ...begun, total: null }, { done: 1000 }, at).status).toBe('running')
+    expect(recordRun({ ...begun, total: null }, { done: 1000 }, at).status).toBe('running')
   })
 
   test.each(['paused', 'failed', 'completed'] as const)(
     'counts what was done though it is %s, and leaves it so [L8]',
     (status) => {
-      const after = recordProgress(inStatus[status], { done: 10 }, at)
+      const after = recordRun(inStatus[status], { done: 10 }, at)
 
       expect(after).toMatchObject({
         status,
@@ -148,13 +147,13 @@ describe('recording', () => {
 describe('pausing and resuming', () => {
   test('a pause says why, and a second one changes nothing [L8]', () => {
     expect(inStatus.paused).toMatchObject({ status: 'paused', pauseReason: 'tea', runningSince: null })
-    expect(pauseProgress(inStatus.paused, 'again', at)).toBeNull()
+    expect(pauseRun(inStatus.paused, 'again', at)).toBeNull()
   })
 
   test('a resume goes on under the new grant with what is done, and counts again [L11]', () => {
-    const paused = pauseProgress(recordProgress(begun, { done: 4 }, at), 'tea', at) as Progress
+    const paused = pauseRun(recordRun(begun, { done: 4 }, at), 'tea', at) as Run
 
-    const resumed = resumeProgress(paused, { lock: 'other', token: 9, total: 12 }, later(60_000))
+    const resumed = resumeRun(paused, { lock: 'other', token: 9, total: 12 }, later(60_000))
 
     expect(resumed).toMatchObject({
       status: 'running',
@@ -167,42 +166,40 @@ describe('pausing and resuming', () => {
   })
 
   test('a resume of what was all done meanwhile completes it', () => {
-    const paused = recordProgress(inStatus.paused, { done: 10 }, at)
+    const paused = recordRun(inStatus.paused, { done: 10 }, at)
 
-    expect(resumeProgress(paused, { lock: 'global', token: 9, total: undefined }, at).status).toBe(
-      'completed',
-    )
+    expect(resumeRun(paused, { lock: 'global', token: 9, total: undefined }, at).status).toBe('completed')
   })
 
   test('a run whose holder was lost is resumed though nobody paused it [L9]', () => {
-    const resumed = resumeProgress(begun, { lock: 'global', token: 9, total: undefined }, at)
+    const resumed = resumeRun(begun, { lock: 'global', token: 9, total: undefined }, at)
 
     expect(resumed).toMatchObject({ status: 'running', token: 9, version: 2 })
   })
 
   test.each(['running', 'paused', 'failed'] as const)('a run that is %s is not reopened [L7]', (status) => {
-    expect(refusalOf(() => reopenProgress(inStatus[status], 15, at)).code).toBe('ILLEGAL_MOVE')
+    expect(refusalOf(() => reopenRun(inStatus[status], 15, at)).code).toBe('ILLEGAL_MOVE')
   })
 
   test('a run is reopened without a total where nobody knows it [S5c-40]', () => {
-    const reopened = reopenProgress(inStatus.completed, null, at)
+    const reopened = reopenRun(inStatus.completed, null, at)
 
     expect(reopened).toMatchObject({ status: 'paused', total: null, pauseReason: 'reopened for more items' })
   })
 
   test('a run without its items keeps its counts, and is not reopened [S5c-40]', () => {
-    const trimmed = trimProgress({ ...inStatus.completed, cursor: 'here' }, later(9))
+    const trimmed = trimRun({ ...inStatus.completed, cursor: 'here' }, later(9))
 
     expect(trimmed).toMatchObject({ status: 'completed', done: 10, cursor: null })
     expect(trimmed).toMatchObject({
       outcomesRemovedAt: later(9).wall,
       version: inStatus.completed.version + 1,
     })
-    expect(refusalOf(() => reopenProgress(trimmed, 15, at)).code).toBe('ILLEGAL_MOVE')
+    expect(refusalOf(() => reopenRun(trimmed, 15, at)).code).toBe('ILLEGAL_MOVE')
   })
 
   test('a reopened run has a new total and no end [L7]', () => {
-    expect(reopenProgress(inStatus.completed, 15, at)).toMatchObject({
+    expect(reopenRun(inStatus.completed, 15, at)).toMatchObject({
       status: 'paused',
       total: 15,
       endedAt: null,
@@ -212,9 +209,9 @@ describe('pausing and resuming', () => {
 
 describe('pace', () => {
   test('is by the time it really ran, without pauses [L6]', () => {
-    const worked = recordProgress(begun, { done: 5 }, later(10_000))
-    const paused = pauseProgress(worked, 'tea', later(10_000)) as Progress
-    const resumed = resumeProgress(paused, { lock: 'global', token: 9, total: undefined }, later(1_000_000))
+    const worked = recordRun(begun, { done: 5 }, later(10_000))
+    const paused = pauseRun(worked, 'tea', later(10_000)) as Run
+    const resumed = resumeRun(paused, { lock: 'global', token: 9, total: undefined }, later(1_000_000))
 
     expect(paceOf(paused, later(500_000).now)).toEqual({ ratePerSecond: 0.5, etaMs: 10_000 })
     expect(paceOf(resumed, later(1_010_000).now)).toEqual({ ratePerSecond: 0.25, etaMs: 20_000 })
@@ -222,11 +219,11 @@ describe('pace', () => {
 
   test('is unknown before the first item, before any time has passed, and its end without a total', () => {
     expect(paceOf(begun, later(10_000).now)).toEqual({ ratePerSecond: null, etaMs: null })
-    expect(paceOf(recordProgress(begun, { done: 1 }, at), at.now)).toEqual({
+    expect(paceOf(recordRun(begun, { done: 1 }, at), at.now)).toEqual({
       ratePerSecond: null,
       etaMs: null,
     })
-    const endless = recordProgress({ ...begun, total: null }, { done: 1 }, at)
+    const endless = recordRun({ ...begun, total: null }, { done: 1 }, at)
     expect(paceOf(endless, later(1_000).now)).toEqual({ ratePerSecond: 1, etaMs: null })
   })
 })

@@ -1,5 +1,5 @@
 /**
- * Progress of a run under its lock: counts that only the lock's holder may raise, a cursor, and whether it is running.
+ * A run under its lock: counts that only the lock's holder may raise, a cursor, and whether it is running.
  * A pause overrides everything the runner still reports, but counts of work already done are kept.
  *
  * Not promised: that an item is processed only once. Work done after the last record is done again.
@@ -8,15 +8,15 @@ import { IllegalMoveError } from '../errors.ts'
 import type { Clocks } from './item.ts'
 import type { Json } from './json.ts'
 
-export type ProgressStatus = 'running' | 'paused' | 'completed' | 'failed'
+export type RunStatus = 'running' | 'paused' | 'completed' | 'failed'
 
-export const progressMoves = {
+export const runMoves = {
   running: ['paused', 'completed', 'failed'],
   paused: ['running'],
   failed: ['running'],
   // Only by reopening it, when more items have arrived.
   completed: ['paused'],
-} as const satisfies Record<ProgressStatus, readonly ProgressStatus[]>
+} as const satisfies Record<RunStatus, readonly RunStatus[]>
 
 export interface Counts {
   readonly done: number
@@ -24,13 +24,13 @@ export interface Counts {
   readonly skipped: number
 }
 
-export interface Progress extends Counts {
+export interface Run extends Counts {
   readonly run: string
   /** Name of the lock it runs under. */
   readonly lock: string
   /** Token of the grant that may write. */
   readonly token: number
-  readonly status: ProgressStatus
+  readonly status: RunStatus
   /** How many items there are; null while unknown. */
   readonly total: number | null
   /** Where to continue; only the runner interprets it. */
@@ -66,20 +66,13 @@ export function outcomeId(run: string, key: string): string {
   return `${run}|${key}`
 }
 
-export interface StartRequest {
-  readonly run: string
-  readonly lock: string
-  readonly token: number
-  readonly total: number | null
-  readonly cursor: Json | null
-  readonly completion: Progress['completion']
-}
+export type StartRequest = Pick<Run, 'run' | 'lock' | 'token' | 'total' | 'cursor' | 'completion'>
 
 /**
  * Starts a new run. An existing run must be resumed instead, so that nobody loses its record of finished work by
  * accident.
  */
-export function startProgress(known: Progress | null, request: StartRequest, at: Clocks): Progress {
+export function startRun(known: Run | null, request: StartRequest, at: Clocks): Run {
   if (known) throw illegal(known, 'running', 'resume it, or start a run under another name')
   return complete(
     {
@@ -102,11 +95,11 @@ export function startProgress(known: Progress | null, request: StartRequest, at:
 }
 
 /** Continues under a new grant with the remaining work. A run whose holder was lost counts as paused. */
-export function resumeProgress(
-  known: Progress,
+export function resumeRun(
+  known: Run,
   request: { lock: string; token: number; total: number | null | undefined },
   at: Clocks,
-): Progress {
+): Run {
   if (!isOrphanedBy(known, request) && !mayMove(known, 'running'))
     throw illegal(
       known,
@@ -130,16 +123,16 @@ export function resumeProgress(
 }
 
 /** Whether it is recorded as running under a different grant. Tokens are comparable only within one lock. */
-export function isOrphanedBy(known: Progress, { lock, token }: { lock: string; token: number }): boolean {
+export function isOrphanedBy(known: Run, { lock, token }: { lock: string; token: number }): boolean {
   return known.status === 'running' && (known.lock !== lock || known.token !== token)
 }
 
 /** Adds to the counts in any state, because the work was done. The state changes only while it is running. */
-export function recordProgress(
-  known: Progress,
+export function recordRun(
+  known: Run,
   more: Partial<Counts> & { cursor?: Json | null | undefined; total?: number | undefined },
   at: Clocks,
-): Progress {
+): Run {
   const after = {
     ...known,
     done: known.done + (more.done ?? 0),
@@ -154,20 +147,20 @@ export function recordProgress(
 }
 
 /** Null if it is already paused. */
-export function pauseProgress(known: Progress, reason: string, at: Clocks): Progress | null {
+export function pauseRun(known: Run, reason: string, at: Clocks): Run | null {
   if (known.status === 'paused') return null
   if (known.status !== 'running') throw illegal(known, 'paused', 'there is nothing to pause')
   return halt(known, 'paused', reason, at)
 }
 
 /** The runner gave up. */
-export function failProgress(known: Progress, reason: string, at: Clocks): Progress {
+export function failRun(known: Run, reason: string, at: Clocks): Run {
   if (!mayMove(known, 'failed')) throw illegal(known, 'failed', 'only a run in progress can fail')
   return halt(known, 'failed', reason, at)
 }
 
 /** More items arrived after it completed; `total` is null if their number is unknown. It stays paused until resumed. */
-export function reopenProgress(known: Progress, total: number | null, at: Clocks): Progress {
+export function reopenRun(known: Run, total: number | null, at: Clocks): Run {
   if (known.status !== 'completed') throw illegal(known, 'paused', 'only a completed run can be reopened')
   if (known.outcomesRemovedAt !== null)
     throw illegal(
@@ -180,7 +173,7 @@ export function reopenProgress(known: Progress, total: number | null, at: Clocks
 }
 
 /** Reduces a completed run to its status and counts, once the outcomes of its items are removed. */
-export function trimProgress(known: Progress, at: Clocks): Progress {
+export function trimRun(known: Run, at: Clocks): Run {
   return { ...known, cursor: null, outcomesRemovedAt: at.wall, version: known.version + 1 }
 }
 
@@ -203,14 +196,11 @@ export function processedOf({ done, failed, skipped }: Counts): number {
 }
 
 /** Items per second and time left, based on active time only; null while unknown. */
-export function paceOf(
-  progress: Progress,
-  now: number,
-): { ratePerSecond: number | null; etaMs: number | null } {
-  const processed = processedOf(progress)
-  const activeMs = activeFor(progress, now)
+export function paceOf(run: Run, now: number): { ratePerSecond: number | null; etaMs: number | null } {
+  const processed = processedOf(run)
+  const activeMs = activeFor(run, now)
   if (processed === 0 || activeMs === 0) return { ratePerSecond: null, etaMs: null }
-  const left = progress.total === null ? null : Math.max(0, progress.total - processed)
+  const left = run.total === null ? null : Math.max(0, run.total - processed)
   return {
     ratePerSecond: (processed / activeMs) * 1000,
     etaMs: left === null ? null : Math.round((left * activeMs) / processed),
@@ -233,21 +223,21 @@ const concurrencies = [
   [Number.POSITIVE_INFINITY, 20],
 ] as const
 
-function mayMove(known: Progress, to: ProgressStatus): boolean {
-  return (progressMoves[known.status] as readonly ProgressStatus[]).includes(to)
+function mayMove(known: Run, to: RunStatus): boolean {
+  return (runMoves[known.status] as readonly RunStatus[]).includes(to)
 }
 
 /**
  * Completes a run that has processed everything. If all items must succeed, the failed ones still count as unfinished.
  */
-function complete(running: Progress, at: Clocks): Progress {
+function complete(running: Run, at: Clocks): Run {
   const { total, completion } = running
   const finished = completion === 'successful' ? running.done + running.skipped : processedOf(running)
   if (total === null || finished < total) return running
   return { ...settleTime(running, at), status: 'completed', endedAt: at.wall }
 }
 
-function halt(known: Progress, status: 'paused' | 'failed', reason: string, at: Clocks): Progress {
+function halt(known: Run, status: 'paused' | 'failed', reason: string, at: Clocks): Run {
   return {
     ...settleTime(known, at),
     status,
@@ -257,14 +247,14 @@ function halt(known: Progress, status: 'paused' | 'failed', reason: string, at: 
   }
 }
 
-function settleTime(known: Progress, at: Clocks): Progress {
+function settleTime(known: Run, at: Clocks): Run {
   return { ...known, activeMs: activeFor(known, at.now), runningSince: null, updatedAt: at.wall }
 }
 
-function activeFor({ activeMs, runningSince }: Progress, now: number): number {
+function activeFor({ activeMs, runningSince }: Run, now: number): number {
   return activeMs + (runningSince === null ? 0 : Math.max(0, now - runningSince))
 }
 
-function illegal(known: Progress, to: ProgressStatus, next: string): IllegalMoveError {
+function illegal(known: Run, to: RunStatus, next: string): IllegalMoveError {
   return new IllegalMoveError({ subject: `run ${known.run}`, from: known.status, to }, next)
 }
