@@ -4,7 +4,7 @@ import { isName } from '../domain/name.ts'
 import { taskQueue } from '../domain/task.ts'
 import { pause } from '../environment.ts'
 import type { Holdfast } from '../handle/holdfast.ts'
-import { openReading } from '../handle/open.ts'
+import { openBounded } from '../handle/open.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { storeFile } from './home.ts'
 import type { Io } from './io.ts'
@@ -54,7 +54,7 @@ export async function loadNames(
 }
 
 async function readNames(kind: LiveKind, queue: string | null, settings: Settings): Promise<Candidate[]> {
-  const hf = await openReading(maxReadBytes, settings.store.value, {
+  const hf = await openBounded(maxReadBytes, settings.store.value, {
     agent: settings.agent.value,
     namespace: settings.namespace.value,
     busyTimeoutMs: patienceMs,

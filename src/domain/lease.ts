@@ -160,8 +160,9 @@ export function renew<Row extends LeaseColumns>(row: Row, now: number, leaseMs =
 const maxExtensionMs = 60 * 60 * 1000
 
 /**
- * Adds to the expiry, so it always grows; capped at now + the larger of the extra time and 1 h. Refused on a lapsed
- * lease, because someone may already be about to take it.
+ * Adds to the expiry, so it always grows; capped at now + the larger of the extra time and 1 h. A lease that has lapsed
+ * starts again from now: adding to an end in the past could leave it lapsed. Whether it may still be extended is for the
+ * caller to decide.
  */
 export function extend<Row extends LeaseColumns>(
   row: Row,
@@ -169,7 +170,7 @@ export function extend<Row extends LeaseColumns>(
   extraMs: number,
 ): Row & { capped: boolean } {
   assertLeaseMs(extraMs)
-  const wanted = (row.expiresAt ?? now) + extraMs
+  const wanted = Math.max(row.expiresAt ?? 0, now) + extraMs
   const cap = now + Math.max(extraMs, maxExtensionMs)
   // Never below the current expiry: the cap must not turn an extension into a cut.
   const expiresAt = Math.max(row.expiresAt ?? 0, Math.min(wanted, cap))

@@ -2,6 +2,7 @@
 import { shown } from '../domain/text.ts'
 import { InvalidError } from '../errors.ts'
 import type { AskedOf, OperationName } from '../operations/table.ts'
+import { assertSignal, optionsOf } from '../runtime/session/input.ts'
 
 /** Who calls. */
 export interface AgentOptions {
@@ -62,10 +63,19 @@ export interface WaitOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+/** Splits the wait from the other options of a claim. Throws if it is no valid wait, or is over before it begins. */
+export function waitIn<Options extends MutationOptions & WaitOptions>(what: string, asked: Options) {
+  const { waitMs = 0, signal, ...options } = optionsOf(what, asked)
+  assertWait(what, waitMs, options.idempotencyKey)
+  assertSignal(what, signal)
+  signal?.throwIfAborted()
+  return { waitMs, signal, options }
+}
+
 const maxWaitMs = 24 * 60 * 60 * 1000
 
 /** A wait is a whole number of ms, up to 24 h, and makes many requests, so it cannot have an idempotency key. */
-export function assertWait(what: string, waitMs: number, idempotencyKey: string | undefined): void {
+function assertWait(what: string, waitMs: number, idempotencyKey: string | undefined): void {
   if (!Number.isInteger(waitMs) || waitMs < 0 || waitMs > maxWaitMs) {
     throw new InvalidError({
       what: `${what}: waitMs: ${shown(waitMs)} is not a time to wait`,

@@ -1,10 +1,10 @@
 /** `hf.events()`: the events of the store, as they come. */
 import { feed } from '../domain/bell.ts'
-import { pause } from '../environment.ts'
 import type { EventView } from '../operations/event/event.ts'
 import { assertFilter, type EventFilter, isWanted } from '../operations/event/filter.ts'
 import { assertSignal, knownOptionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
+import { wakeOn } from '../runtime/waiting/wake-up.ts'
 
 /** Which events to read, and from where on. */
 export interface EventOptions extends EventFilter {
@@ -27,9 +27,7 @@ export async function* followEvents(session: Session, options: EventOptions): As
   assertFilter(wanted)
   let seq = since
   while (!signal?.aborted && !session.isClosed) {
-    const woken = new AbortController()
-    const unwake = session.onRing(feed, () => woken.abort())
-    const stay = session.onClosing(() => woken.abort())
+    const wakeUp = wakeOn(session, feed, signal)
     try {
       const page = await session.call('events.list', { since: seq, limit: 500 })
       for (const event of page.events) {
@@ -39,11 +37,9 @@ export async function* followEvents(session: Session, options: EventOptions): As
         if (signal?.aborted) return
       }
       if (page.events.length > 0) continue
-      const until = signal ? AbortSignal.any([signal, woken.signal]) : woken.signal
-      await pause(session.environment, eventPollMs, until)
+      await wakeUp.sleep(eventPollMs)
     } finally {
-      unwake()
-      stay()
+      wakeUp.end()
     }
   }
 }

@@ -27,14 +27,14 @@ import { Holdfast } from './holdfast.ts'
  * terminated in the middle of a call.
  */
 export function open(store: string, options: OpenOptions = {}): Promise<Holdfast> {
-  return openReading(undefined, store, options)
+  return openBounded(undefined, store, options)
 }
 
 /**
  * The same for a store file that may be a stranger's: reads about `maxReadBytes` of it at most. Lists end early, and a
  * value that is longer fails its call.
  */
-export async function openReading(
+export async function openBounded(
   maxReadBytes: number | undefined,
   store: string,
   options: OpenOptions,

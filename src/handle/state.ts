@@ -2,7 +2,6 @@
 
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import * as z from 'zod'
-import { pause } from '../environment.ts'
 import { isVersionMismatchError, VersionMismatchError } from '../errors.ts'
 import { parseInput } from '../operations/operation.ts'
 import type { SavedView, StateHistory, StatePage, StateView } from '../operations/state/state.ts'
@@ -10,6 +9,7 @@ import type { AskedOf } from '../operations/table.ts'
 import { optionsOf } from '../runtime/session/input.ts'
 import type { Session } from '../runtime/session/session.ts'
 import { UpdateOrder } from '../runtime/waiting/update-order.ts'
+import { wakeOn } from '../runtime/waiting/wake-up.ts'
 import type { OptionsFor } from './call-options.ts'
 import { documentAt, parsed, type Storable, storable } from './payload.ts'
 
@@ -208,13 +208,9 @@ export class State<Input = unknown, Output = Input> {
     since,
     signal,
   }: StateWatchOptions): AsyncGenerator<StateEntry<Output> | null, void, undefined> {
-    const { engine, environment } = this.#session
     let seen = since
     while (!signal?.aborted && !this.#session.isClosed) {
-      const woken = new AbortController()
-      // Listen before reading: a save in between then ends the wait below at once.
-      const unwake = this.#session.onRing({ kind: 'state', name: this.key }, () => woken.abort())
-      const stay = this.#session.onClosing(() => woken.abort())
+      const wakeUp = wakeOn(this.#session, { kind: 'state', name: this.key }, signal)
       try {
         if ((await this.#version()) !== seen) {
           const entry = await this.get()
@@ -223,12 +219,10 @@ export class State<Input = unknown, Output = Input> {
           seen = version
           yield entry
         } else {
-          const until = signal ? AbortSignal.any([signal, woken.signal]) : woken.signal
-          await pause(environment, engine.hearsRings ? watchHeardMs : watchPollMs, until)
+          await wakeUp.sleep(this.#session.engine.hearsRings ? watchHeardMs : watchPollMs)
         }
       } finally {
-        unwake()
-        stay()
+        wakeUp.end()
       }
     }
   }

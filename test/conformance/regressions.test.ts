@@ -214,6 +214,22 @@ forEachEngine((engine) => {
     expect(nothing).toBe('INVALID')
   })
 
+  test('extending a live lock revives its item that has lapsed and that nobody has taken [S6-43]', async () => {
+    const { q, env } = await openMerge(engine)
+    await submitMany(q, 1)
+    await q.nextWithLock({ agent: 'worker-1', leaseMs })
+    await env.advance(leaseMs - 1)
+    // Only the lock: its item keeps its end.
+    await q.acquireProcessingLock({ agent: 'worker-1', leaseMs })
+    await env.advance(leaseMs - 1)
+    expect(await q.get('w1')).toMatchObject({ phase: 'held', lease: { remainingMs: 2 - leaseMs } })
+
+    await q.extendLock({ agent: 'worker-1', extraMs: 500 })
+
+    expect(await q.getProcessingLock()).toMatchObject({ lease: { remainingMs: 501 } })
+    expect(await q.get('w1')).toMatchObject({ holder: 'worker-1', lease: { remainingMs: 500 } })
+  })
+
   test('extensions at once all count [Z6]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 1)

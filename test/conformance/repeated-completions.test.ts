@@ -1,7 +1,7 @@
 /** A completion that is repeated is answered like the first one, and only to the holder that made it. */
 import { describe, expect, test } from 'vitest'
 import { walkTo } from '../support/merge.ts'
-import { claimed, claimedWithLock, refusalCode } from '../support/outcomes.ts'
+import { claimed, claimedMany, claimedWithLock, refusalCode } from '../support/outcomes.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
@@ -50,6 +50,27 @@ forEachEngine((engine) => {
       ]
 
       expect(codes).toEqual(['LEASE_LOST', 'LEASE_LOST'])
+    })
+
+    test('is answered for the last 1,000 completions, and refused once it is long forgotten [S6-44]', async () => {
+      const { q } = await openJobs(engine)
+      const completed: string[] = []
+      // One more than two generations of 1,000, so that the first has just been dropped.
+      for (const count of [1_000, 1_000, 1]) {
+        await q.addMany(Array.from({ length: count }, () => ({ payload: null })))
+        for (let left = count; left > 0; left -= 100) {
+          const items = await claimedMany(q.claimMany(100))
+          completed.push(...items.map(({ id }) => id))
+          await Promise.all(items.map(({ id }) => q.complete(id)))
+        }
+      }
+
+      const oldestOf1000 = await q.complete(completed.at(-1_000) as string)
+      const forgotten = await refusalCode(() => q.complete(completed[0] as string))
+
+      expect(completed).toHaveLength(2_001)
+      expect(oldestOf1000).toMatchObject({ state: 'done' })
+      expect(forgotten).toBe('LEASE_LOST')
     })
 
     test('is refused once the item has begun another life [S5c-44]', async () => {

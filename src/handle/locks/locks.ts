@@ -12,7 +12,6 @@ import type { LockView } from '../../operations/view.ts'
 import type { Lease } from '../../runtime/lease/held-lease.ts'
 import {
   askInPieces,
-  assertSignal,
   given,
   knownOptionsOf,
   optionsOf,
@@ -24,11 +23,11 @@ import type { Session } from '../../runtime/session/session.ts'
 import { LineWatches } from '../../runtime/waiting/line-watch.ts'
 import { type LockAnswer, waitForLock } from '../../runtime/waiting/lock-wait.ts'
 import {
-  assertWait,
   type MutationOptions,
   type OptionsFor,
   type Own,
   type TokenOptions,
+  waitIn,
 } from '../call-options.ts'
 import { defaultLock, type Runs } from '../runs.ts'
 import { Batch } from '../worker/batch.ts'
@@ -71,11 +70,8 @@ export class Locks {
   }
 
   async #acquire(name: string, options: AcquireOptions): Promise<AcquiredLock> {
-    const { waitMs = 0, signal } = options
-    assertWait('locks.acquireLock', waitMs, options.idempotencyKey)
-    assertSignal('locks.acquireLock', signal)
+    const { waitMs, signal } = waitIn('locks.acquireLock', options)
     assertNoWaiter(options)
-    signal?.throwIfAborted()
     const isThis = ({ kind, id }: LeaseRef) => kind === 'lock' && lockNameOf(id) === name
     const givenBack = waitMs > 0 ? null : this.#session.whenGivenBack(isThis)
     if (givenBack !== null) await givenBack

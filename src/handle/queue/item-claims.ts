@@ -6,14 +6,14 @@ import type { ClaimOutcome } from '../../operations/queue/claim-outcome.ts'
 import type { InputOf, ResultOf } from '../../operations/table.ts'
 import type { ItemView, LeaseView } from '../../operations/view.ts'
 import type { Lease } from '../../runtime/lease/held-lease.ts'
-import { assertSignal, given, keyOfPiece, optionsOf } from '../../runtime/session/input.ts'
+import { given, keyOfPiece, optionsOf } from '../../runtime/session/input.ts'
 import type { CallOptions } from '../../runtime/session/request.ts'
 import { waitForWork, waitIsOver } from '../../runtime/waiting/claim-wait.ts'
-import { assertWait, type ClaimOptions, type WaitOptions } from '../call-options.ts'
-import type { HeldItems } from './held-items.ts'
+import { type ClaimOptions, type WaitOptions, waitIn } from '../call-options.ts'
+import type { HeldItems } from '../held-items.ts'
 import type { OwnProcessingLock } from './processing-lock.ts'
 import type { Claim, ManyClaims, QueueItem } from './queue-answers.ts'
-import type { QueueRequests } from './queue-requests.ts'
+import type { QueueOperation, QueueRequests } from './queue-requests.ts'
 
 /** A claim without the round it belongs to. */
 interface ClaimRequest<Name extends ItemClaim> {
@@ -34,10 +34,14 @@ const passedOver = Symbol()
 
 export class ItemClaims<Input, Output> {
   readonly #requests: QueueRequests<Input, Output>
-  readonly #held: HeldItems<Input>
+  readonly #held: HeldItems<QueueOperation, QueueItem<Input>>
   readonly #lock: OwnProcessingLock
 
-  constructor(requests: QueueRequests<Input, Output>, held: HeldItems<Input>, lock: OwnProcessingLock) {
+  constructor(
+    requests: QueueRequests<Input, Output>,
+    held: HeldItems<QueueOperation, QueueItem<Input>>,
+    lock: OwnProcessingLock,
+  ) {
     this.#requests = requests
     this.#held = held
     this.#lock = lock
@@ -49,10 +53,7 @@ export class ItemClaims<Input, Output> {
 
   /** Claims one item, which takes up to this many leases. */
   one(operation: OneClaim, leases: number, asked: ClaimOptions & WaitOptions): Promise<Claim<Output>> {
-    const { waitMs = 0, signal, ...options } = optionsOf(operation, asked)
-    assertWait(operation, waitMs, options.idempotencyKey)
-    assertSignal(operation, signal)
-    signal?.throwIfAborted()
+    const { waitMs, signal, options } = waitIn(operation, asked)
     const taken: LeaseRef[] = []
     const claim = (patienceMs?: number) =>
       this.#session.withRoom(leases, options, () =>
@@ -69,7 +70,7 @@ export class ItemClaims<Input, Output> {
   async #giveBack(taken: readonly LeaseRef[], options: CallOptions): Promise<void> {
     const by = agentOf(options)
     for (const { kind, id, token } of taken) {
-      if (kind === 'item') await this.#held.release(id, { ...by, token, reason: waitIsOver })
+      if (kind === 'item') await this.#held.release('queue.release', id, { ...by, token, reason: waitIsOver })
       else await this.#lock.release({ ...by, token })
     }
   }

@@ -33,8 +33,8 @@ import type {
   TokenOptions,
   WaitOptions,
 } from '../call-options.ts'
+import { HeldItems } from '../held-items.ts'
 import { historyOf } from '../history.ts'
-import { HeldItems } from './held-items.ts'
 import { ItemClaims } from './item-claims.ts'
 import { OwnProcessingLock } from './processing-lock.ts'
 import type { Claim, ManyClaims, ProcessingLock, QueueItem, QueueStats } from './queue-answers.ts'
@@ -49,7 +49,7 @@ import type {
   ReclaimOptions,
   SubmitOptions,
 } from './queue-options.ts'
-import { QueueRequests } from './queue-requests.ts'
+import { type QueueOperation, QueueRequests } from './queue-requests.ts'
 
 /**
  * One queue of the store. A queue is created on first use; nothing is read or written before that. `add` takes an
@@ -61,7 +61,7 @@ export class Queue<Input = unknown, Output = Input> {
   readonly name: string
   readonly #session: Session
   readonly #requests: QueueRequests<Input, Output>
-  readonly #held: HeldItems<Input>
+  readonly #held: HeldItems<QueueOperation, QueueItem<Input>>
   readonly #lock: OwnProcessingLock
   readonly #claims: ItemClaims<Input, Output>
 
@@ -205,7 +205,7 @@ export class Queue<Input = unknown, Output = Input> {
 
   /** Gives an item back unfinished. False, with nothing changed, when it was no longer yours. */
   release(ref: string, options: OptionsFor<'queue.release', 'ref'> = {}): Promise<boolean> {
-    return this.#held.release(ref, options)
+    return this.#held.release('queue.release', ref, options)
   }
 
   /** An item by id or key; null when there is none. */

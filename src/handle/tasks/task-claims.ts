@@ -1,22 +1,25 @@
 /** Claims tasks, and remembers and renews what was granted. */
 import { taskQueue } from '../../domain/task.ts'
+import type { OperationName } from '../../operations/table.ts'
 import type { NextTaskOutcome, TaskClaimOutcome } from '../../operations/task/claim-outcome.ts'
 import type { Lease } from '../../runtime/lease/held-lease.ts'
-import { leftByRelease } from '../../runtime/lease/lease-ending.ts'
-import { assertSignal, given, optionsOf } from '../../runtime/session/input.ts'
+import { given, optionsOf } from '../../runtime/session/input.ts'
 import type { CallOptions } from '../../runtime/session/request.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import { waitForWork, waitIsOver } from '../../runtime/waiting/claim-wait.ts'
-import { assertWait, type ClaimOptions, type WaitOptions } from '../call-options.ts'
-import type { HeldTasks } from './held-tasks.ts'
+import { type ClaimOptions, type WaitOptions, waitIn } from '../call-options.ts'
+import type { HeldItems } from '../held-items.ts'
 import type { BatchClaim, NextTask, Task, TaskClaim } from './task-answers.ts'
 import type { ClaimNextOptions, ClaimTaskOptions } from './task-options.ts'
 
+/** Operations on tasks. */
+export type TaskOperation = Extract<OperationName, `tasks.${string}`>
+
 export class TaskClaims {
   readonly #session: Session
-  readonly #held: HeldTasks
+  readonly #held: HeldItems<TaskOperation, Task>
 
-  constructor(session: Session, held: HeldTasks) {
+  constructor(session: Session, held: HeldItems<TaskOperation, Task>) {
     this.#session = session
     this.#held = held
   }
@@ -34,10 +37,7 @@ export class TaskClaims {
   }
 
   next(asked: ClaimNextOptions & WaitOptions): Promise<NextTask> {
-    const { waitMs = 0, signal, ...options } = optionsOf('tasks.claimNext', asked)
-    assertSignal('tasks.claimNext', signal)
-    assertWait('tasks.claimNext', waitMs, options.idempotencyKey)
-    signal?.throwIfAborted()
+    const { waitMs, signal, options } = waitIn('tasks.claimNext', asked)
     const claim = (patienceMs?: number) =>
       this.#session.withRoom(1, options, () => this.#next(options, patienceMs))
     if (waitMs === 0) return claim()
@@ -46,7 +46,7 @@ export class TaskClaims {
       if (late.outcome !== 'claimed') return
       const { id, token } = late.task
       const says = { ...given({ agent }), token, note: waitIsOver }
-      await this.#held.end('tasks.releaseTask', id, says, leftByRelease)
+      await this.#held.release('tasks.releaseTask', id, says)
     }
     const { agent } = options
     const wait = { queue: taskQueue, wanted: options, waitMs, signal, agent, claim, isEnough, giveBack }

@@ -14,17 +14,17 @@ import type { LockCleanup } from '../../operations/task/cleanup.ts'
 import type { TaskHints } from '../../operations/task/hint.ts'
 import { deathsAmong } from '../../runtime/caretaker/heal.ts'
 import type { Lease } from '../../runtime/lease/held-lease.ts'
-import { type LeaseLeft, leftByRelease } from '../../runtime/lease/lease-ending.ts'
 import { type CleanupOptions, repeatCleanup } from '../../runtime/lease/lock-cleanup.ts'
 import { type LeaseRenewal, type RenewalOptions, runRenewal } from '../../runtime/lease/renewal.ts'
 import { judgeHolders, reportStaleLocks, type StaleLocksOptions } from '../../runtime/lease/stale-locks.ts'
 import { askInPieces, assertSignal, given, optionsOf, orReject, sumOf } from '../../runtime/session/input.ts'
+import { requestOf } from '../../runtime/session/request.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { ClaimOptions, OptionsFor, Own, TokenOptions, WaitOptions } from '../call-options.ts'
+import { HeldItems } from '../held-items.ts'
 import type { StateUpdateOptions } from '../state.ts'
-import { HeldTasks } from './held-tasks.ts'
 import type { BatchClaim, NextTask, Task, TaskClaim } from './task-answers.ts'
-import { TaskClaims } from './task-claims.ts'
+import { TaskClaims, type TaskOperation } from './task-claims.ts'
 import type {
   AddTaskOptions,
   ClaimNextOptions,
@@ -57,12 +57,19 @@ const retryOptions = {
 /** Tasks: shared work that agents claim under leases. */
 export class Tasks {
   readonly #session: Session
-  readonly #held: HeldTasks
+  readonly #held: HeldItems<TaskOperation, Task>
   readonly #claims: TaskClaims
 
   constructor(session: Session) {
     this.#session = session
-    this.#held = new HeldTasks(session)
+    this.#held = new HeldItems<TaskOperation, Task>({
+      session,
+      queue: taskQueue,
+      get: (ref) => this.getTask(ref),
+      of: (operation, named, options) =>
+        requestOf<typeof operation, object>(operation, named, options as never),
+      send: ({ operation, input, options }) => session.call(operation, input, options),
+    })
     this.#claims = new TaskClaims(session, this.#held)
   }
 
@@ -86,7 +93,7 @@ export class Tasks {
    * is unconditional. HELD while another agent holds the task, unless you force it and give a reason.
    */
   updateTask(ref: string, changes: UpdateTaskOptions): Promise<Task> {
-    return this.#held.change('tasks.updateTask', ref, changes)
+    return this.#held.change('tasks.updateTask', ref, {}, changes)
   }
 
   /**
@@ -165,7 +172,7 @@ export class Tasks {
 
   /** Renews a lease by hand, for its full length from now. LEASE_LOST once somebody else has the task. */
   renewLease(ref: string, options: OptionsFor<'tasks.renewLease', 'ref'> = {}): Promise<Task> {
-    return this.#held.change('tasks.renewLease', ref, options)
+    return this.#held.change('tasks.renewLease', ref, {}, options)
   }
 
   /**
@@ -192,27 +199,23 @@ export class Tasks {
       signal,
       onLost,
       renew: (length) =>
-        this.#held.change('tasks.renewLease', task.id, {
-          ...rest,
-          ...(token === undefined ? {} : { token }),
-          leaseMs: length,
-        }),
+        this.#held.change('tasks.renewLease', task.id, { leaseMs: length }, { ...rest, token }),
     })
   }
 
   /** Gives a task back. False when nobody held it; HELD, naming the holder, when somebody else does. */
   async releaseTask(ref: string, options: OptionsFor<'tasks.releaseTask', 'ref'> = {}): Promise<boolean> {
-    return await this.#held.end('tasks.releaseTask', ref, options, leftByRelease)
+    return this.#held.release('tasks.releaseTask', ref, options)
   }
 
   /** Sends a task to review and gives up its lease. */
   reviewTask(ref: string, options: OptionsFor<'tasks.reviewTask', 'ref'> = {}): Promise<Task> {
-    return this.#held.end('tasks.reviewTask', ref, options, leftBy)
+    return this.#held.finish('tasks.reviewTask', ref, {}, options)
   }
 
   /** Completes a task that you hold or that is in review. Repeating it is harmless. */
   completeTask(ref: string, options: OptionsFor<'tasks.completeTask', 'ref'> = {}): Promise<Task> {
-    return this.#held.end('tasks.completeTask', ref, options, leftBy)
+    return this.#held.finish('tasks.completeTask', ref, {}, options)
   }
 
   /**
@@ -303,8 +306,4 @@ export class Tasks {
     if (!task) await this.checkUpdateConflict(ref, 1)
     return task as Task
   }
-}
-
-function leftBy({ lease }: Task): LeaseLeft {
-  return lease === null ? 'ended' : 'held'
 }

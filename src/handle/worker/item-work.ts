@@ -5,7 +5,7 @@
 import { failureFacts, failureOf, retryableIn, textOf } from '../../domain/failure.ts'
 import { HoldfastError, isClosedError, isHoldfastError } from '../../errors.ts'
 import type { ItemView } from '../../operations/view.ts'
-import { answerThatEnded, type Lease, whenLost } from '../../runtime/lease/held-lease.ts'
+import { answerThatEnded, isSameLease, type Lease, whenLost } from '../../runtime/lease/held-lease.ts'
 import { given } from '../../runtime/session/input.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { Queue } from '../queue/queue.ts'
@@ -170,10 +170,8 @@ export class ItemWork<Payload> {
   }
 
   /** Resolves when all requests to end this lease are answered; null when there are none. */
-  #endingOf({ kind, id, token }: Lease): Promise<unknown> | null {
-    return this.#session.endings.settled(
-      (lease) => lease.kind === kind && lease.id === id && lease.token === token,
-    )
+  #endingOf(lease: Lease): Promise<unknown> | null {
+    return this.#session.endings.settled((each) => isSameLease(each, lease))
   }
 
   /** Stops renewing an item, so that it comes back when its lease ends. Does nothing if it has already ended. */

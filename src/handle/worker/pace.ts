@@ -10,6 +10,7 @@ import {
 } from '../../domain/crowding.ts'
 import type { ResultOf } from '../../operations/table.ts'
 import type { Session } from '../../runtime/session/session.ts'
+import { claimEveryMs, hasLapsedSince, nextLookMs, type Prospect } from '../../runtime/waiting/next-look.ts'
 
 /** A time in which there was nothing to claim. Monotonic ms. */
 interface Idleness {
@@ -21,19 +22,9 @@ interface Idleness {
   readonly claimedAt: number
 }
 
-/** When there may be something to claim. */
-interface Prospect {
-  readonly nextDueAt?: number | null
-  readonly lapseInMs?: number | null
-}
-
 const defaultPollEveryMs = 1000
 /** The longest poll interval when notifications arrive and the caller has set none. */
 const maxPollEveryMs = 5000
-/** As often as a running process recovers: a claim also reclaims what a look does not see. */
-const claimEveryMs = 5000
-/** What is due by our clock may not be due yet by the store's. */
-const lookAtLeastMs = 20
 const retryAfterErrorMs = { base: 100, max: 5000 }
 
 export class Pace {
@@ -80,7 +71,7 @@ export class Pace {
     const now = this.#now
     this.#spreadMs = spreadAfterNothing(this.#spreadMs)
     this.#idle = { since: this.#idle?.since ?? now, claimedAt: now }
-    return this.#untilNext(prospect)
+    return nextLookMs(this.#session.environment, prospect, this.#pollMs())
   }
 
   /** A claim was refused or broke: how long to wait before the next, ms. */
@@ -98,14 +89,12 @@ export class Pace {
   looked(look: ResultOf<'queue.look'>): number {
     const idle = this.#idle
     if (idle === null) return 0
-    // Once per lapse: an item that stays put after its lease has ended is not claimed more often than any other.
-    const lapsedForMs = -(look.lapseInMs ?? 0)
-    const hasLapsed = lapsedForMs > 0 && this.#now - lapsedForMs >= idle.claimedAt
+    const hasLapsed = hasLapsedSince(idle.claimedAt, look, this.#now)
     if (hasLapsed || (look.ready && !this.#leavesItToOthers(idle))) return 0
     this.#spreadMs = spreadAfterNothing(this.#spreadMs)
     if (look.ready) return Math.max(1, this.#spreadMs * this.#session.environment.random())
     this.#idle = { ...idle, seenAt: undefined }
-    return this.#untilNext(look)
+    return nextLookMs(this.#session.environment, look, this.#pollMs())
   }
 
   #leavesItToOthers(idle: Idleness): boolean {
@@ -114,15 +103,6 @@ export class Pace {
     if (!isLeftToOthers(now - (idle.seenAt ?? now), isCrowded)) return false
     this.#idle = { ...idle, seenAt: idle.seenAt ?? now }
     return true
-  }
-
-  #untilNext({ nextDueAt, lapseInMs }: Prospect): number {
-    const { environment } = this.#session
-    const pollMs = this.#pollMs() * (0.75 + 0.5 * environment.random())
-    const dueMs = nextDueAt == null ? pollMs : Math.max(1, nextDueAt - environment.now() + 1)
-    // A lease has expired only after its end, hence + 1. One that lapsed and stays is no reason to hurry.
-    const isLapsing = lapseInMs != null && lapseInMs >= 0
-    return Math.min(pollMs, dueMs, isLapsing ? Math.max(lookAtLeastMs, lapseInMs + 1) : pollMs)
   }
 
   /** Waits as long again as it has been idle: a quiet queue usually stays quiet, and notifications arrive. */

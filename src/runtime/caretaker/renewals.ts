@@ -7,6 +7,7 @@ import { messageOf } from '../../errors.ts'
 import { type LeaseRef, maxRenewals } from '../../operations/lease/lease.ts'
 import type { Execute } from '../../operations/table.ts'
 import type { Board, BoardEntry, BoardLease, BoardWaiter } from '../lease/board.ts'
+import { isSameLease } from '../lease/held-lease.ts'
 import type { CaretakerReports } from './reports.ts'
 
 export interface RenewalOptions {
@@ -86,7 +87,7 @@ export class Renewals {
 
   #isDue(lease: BoardEntry, now: number, jitter: number): boolean {
     const known = this.#due.get(lease.slot)
-    if (known && isSameLease(known.lease, lease)) return this.#doubtful || known.at <= now
+    if (known && isSameEntry(known.lease, lease)) return this.#doubtful || known.at <= now
     const at = lease.requestedAt + jitter * renewEveryMs(lease.leaseMs)
     this.#due.set(lease.slot, { lease, at })
     return this.#doubtful || at <= now
@@ -99,7 +100,7 @@ export class Renewals {
       const { lost } = await this.#options.execute('lease.renew', { leases: leases.map(renewalOf) })
       const jitter = this.#jitter()
       for (const lease of leases) {
-        if (lost.some((ref) => isSameGrant(ref, lease))) {
+        if (lost.some((ref) => isSameLease(ref, lease))) {
           // The process is told, and strikes it when it gets around to it.
           this.#due.set(lease.slot, { lease, at: requestedAt + lookAgainMs })
           continue
@@ -166,14 +167,9 @@ export class Renewals {
   }
 }
 
-function isSameLease(left: BoardEntry, right: BoardEntry): boolean {
-  return isSameGrant(left, right) && left.requestedAt === right.requestedAt
-}
-
-type Granted = Pick<BoardEntry, 'kind' | 'id' | 'token'>
-
-function isSameGrant(left: Granted, right: Granted): boolean {
-  return left.token === right.token && left.kind === right.kind && left.id === right.id
+/** A lease that was granted again under the same token is another entry. */
+function isSameEntry(left: BoardEntry, right: BoardEntry): boolean {
+  return isSameLease(left, right) && left.requestedAt === right.requestedAt
 }
 
 function refOf({ kind, id, token }: BoardLease): LeaseRef {

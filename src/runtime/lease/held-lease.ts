@@ -18,6 +18,17 @@ export interface Lease {
   assertHeld(): void
 }
 
+interface Identified {
+  readonly kind: string
+  readonly id: string
+  readonly token: number
+}
+
+/** Whether both are one grant of the same thing. A token alone is not enough: items claimed together share it. */
+export function isSameLease(left: Identified, right: Identified): boolean {
+  return left.token === right.token && left.kind === right.kind && left.id === right.id
+}
+
 /** The store's answer to the request that ended a lease; null while it is held, or if it was lost. */
 export function answerThatEnded(lease: Lease): unknown {
   return lease instanceof HeldLease ? lease.answer : null

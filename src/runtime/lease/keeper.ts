@@ -7,7 +7,7 @@ import type { Environment } from '../../environment.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { CaretakerHandle } from '../caretaker/caretaker-handle.ts'
 import type { Board, GrantedLease, TakenWaiter } from './board.ts'
-import { HeldLease, type Lease } from './held-lease.ts'
+import { HeldLease, isSameLease, type Lease } from './held-lease.ts'
 
 /** While this process holds or waits for something. */
 const beatEveryMs = 1_000
@@ -137,9 +137,9 @@ export class Keeper {
     return renewals.some((renewal) => renewal?.isSuspended === true)
   }
 
-  #renewalsByHand({ kind, id, token }: LeaseRef): RenewalByHand[] {
+  #renewalsByHand(lease: LeaseRef): RenewalByHand[] {
     if (this.#byHand.size === 0) return []
-    return [...this.#byHand].filter(({ ref }) => ref.kind === kind && ref.id === id && ref.token === token)
+    return [...this.#byHand].filter(({ ref }) => isSameLease(ref, lease))
   }
 
   #find(ref: LeaseRef): HeldLease | null {

@@ -7,6 +7,7 @@ import { type Environment, pause } from '../../environment.ts'
 import type { ErrorCode } from '../../error-codes.ts'
 import { isClosedError, isHoldfastError } from '../../errors.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
+import { isSameLease } from './held-lease.ts'
 import type { Keeper } from './keeper.ts'
 
 /** Ended by this request, still held, or gone before it arrived. */
@@ -92,7 +93,7 @@ export class LeaseEndings {
 
   /** How many requests to end this lease are unanswered. */
   countOf(lease: LeaseRef): number {
-    return this.#of((each) => isSame(each, lease)).length
+    return this.#of((each) => isSameLease(each, lease)).length
   }
 
   /** Resolves when every matching request is answered or its lease has lapsed; null if there is none. */
@@ -172,7 +173,7 @@ export class LeaseEndings {
 
   /** Resumes renewal, unless another request still asks to end the lease. */
   #goOn({ lease, isLast }: LeaseEnding<unknown>): void {
-    const others = this.#of((each) => isSame(each, lease))
+    const others = this.#of((each) => isSameLease(each, lease))
     if (isLast && !others.some(({ ending }) => ending.isLast)) this.#keeper.resume(lease)
   }
 }
@@ -182,10 +183,6 @@ const goneBefore = 'it was no longer held when its holder gave it back'
 async function settledOf(pending: Pending): Promise<void> {
   await Promise.allSettled([pending.promised])
   await Promise.allSettled([pending.repeated])
-}
-
-function isSame(left: LeaseRef, right: LeaseRef): boolean {
-  return left.token === right.token && left.kind === right.kind && left.id === right.id
 }
 
 function isDecided(error: unknown): boolean {

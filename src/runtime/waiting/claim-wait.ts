@@ -2,12 +2,13 @@
  * Waiting for work. A wake-up is only a hint; a read decides. A waiter reads when a bell rings and about once a second.
  * It tries to claim only when a read finds something or a lease has ended, because no bell rings for that.
  */
-import { pause } from '../../environment.ts'
 import { closedError } from '../../errors.ts'
 import type { ResultOf } from '../../operations/table.ts'
 import { deathsAmong, type Healing, heal, judgeRunning } from '../caretaker/heal.ts'
 import type { Session } from '../session/session.ts'
 import { inTime, untilDeadline } from './deadline.ts'
+import { claimEveryMs, hasLapsedSince, nextLookMs } from './next-look.ts'
+import { wakeOn } from './wake-up.ts'
 
 /** A claim that is repeated while there is nothing to claim. */
 export interface ClaimWait<Answer> {
@@ -36,10 +37,6 @@ export interface ClaimWait<Answer> {
 export const waitIsOver = 'it was granted after the wait for it had ended'
 
 const lookEveryMs = 1000
-/** What is due by our clock may not be due by the store's: without this minimum, the difference would make us spin. */
-const lookAtLeastMs = 20
-/** As often as a running process heals. */
-const claimEveryMs = 5000
 /** The dead ring no bell, so waiters look for them; otherwise perhaps nobody would. */
 const probeEveryMs = 1000
 
@@ -54,27 +51,14 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
     if (wait.isEnough(answer)) return answer
     const claimedAt = environment.monotonic()
     for (let ready = false; !ready; ) {
-      const woken = new AbortController()
-      // Listen before looking, so that nothing added in between is missed.
-      const unwake = session.onRing({ kind: 'queue', name: wait.queue }, () => woken.abort())
-      const stay = session.onClosing(() => woken.abort())
+      const wakeUp = wakeOn(session, { kind: 'queue', name: wait.queue }, wait.signal)
       try {
-        const { nextDueAt, lapseInMs } = await inTime(session, look(session, wait, deadline), deadline)
-        const now = environment.monotonic()
-        const leftMs = deadline - now
+        const seen = await inTime(session, look(session, wait, deadline), deadline)
+        const leftMs = deadline - environment.monotonic()
         if (leftMs <= 0) return answer
-        const dueMs =
-          nextDueAt === null ? lookEveryMs : Math.max(lookAtLeastMs, nextDueAt - environment.now() + 1)
-        // Expired means strictly after its end. What lapsed and stays, because nobody heals here, is no reason to
-        // hurry.
-        const isLapsing = lapseInMs !== null && lapseInMs >= 0
-        const lapseMs = isLapsing ? Math.max(lookAtLeastMs, lapseInMs + 1) : lookEveryMs
-        const jitter = 0.75 + 0.5 * environment.random()
-        const until = wait.signal ? AbortSignal.any([woken.signal, wait.signal]) : woken.signal
-        await pause(environment, Math.min(lookEveryMs * jitter, dueMs, lapseMs, leftMs), until)
+        await wakeUp.sleep(Math.min(nextLookMs(environment, seen, lookEveryMs), leftMs))
       } finally {
-        unwake()
-        stay()
+        wakeUp.end()
       }
       wait.signal?.throwIfAborted()
       if (session.isClosed) throw closedError(engine.status.location)
@@ -84,9 +68,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
         await inTime(session, healTheDead(session), deadline)
       }
       const seen = await inTime(session, look(session, wait, deadline), deadline)
-      // Once per lapse: an item whose lease is over but that stays is not asked for more often than anything else.
-      const lapsedForMs = -(seen.lapseInMs ?? 0)
-      const hasLapsed = lapsedForMs > 0 && environment.monotonic() - lapsedForMs >= claimedAt
+      const hasLapsed = hasLapsedSince(claimedAt, seen, environment.monotonic())
       const isWanted = seen.ready && (await inTime(session, isThere(session, wait, deadline), deadline))
       ready = isWanted || hasLapsed || now - claimedAt >= claimEveryMs || now >= deadline
     }
