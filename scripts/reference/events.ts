@@ -23,7 +23,7 @@ export function eventsPage(): string {
   const kinds = Object.entries(eventMeanings)
   return [
     ...heading('Events', '`src/domain/event.ts`'),
-    'Every change writes an event in the same transaction. `hf.events()`, `holdfast events list` and `holdfast events follow` read them in order. `hf.events()` filters by subject, id, kind and queue, `events list` by subject and id. An event has its number (`seq`), its time, the agent that acted, the fields that changed (`change`) and, where it helps, the circumstances (`detail`).',
+    'Every change writes an event in the same transaction. `hf.events()`, `holdfast events list` and `holdfast events follow` read them in order. All of them can filter by kind and queue, `hf.events()` and `events list` also by subject and id. An event has its number (`seq`), its time, the agent that acted, the fields that changed (`change`) and, where it helps, the circumstances (`detail`).',
     ...subjects.flatMap((subject) => [
       '',
       `## ${subject}`,

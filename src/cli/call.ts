@@ -174,7 +174,7 @@ function noStore(file: string, settings: Settings): HoldfastError {
   return new NotFoundError({
     what: isNamed
       ? `there is no store at ${file}`
-      : `there is no store in this folder or above it: ${file} does not exist`,
+      : `there is no store for this folder: ${file} does not exist`,
     next: isNamed
       ? 'check the path; `holdfast init` creates the store'
       : 'go to the folder of your store, create one with `holdfast init`, or name one with --store or HOLDFAST_URL',

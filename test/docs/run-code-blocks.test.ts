@@ -2,7 +2,7 @@
  * Runs the programs printed in README.md and docs/.
  *
  * A `js` or `ts` block is a whole program; it passes when it compiles and ends with exit code 0, also run again. In an `sh run` block the lines
- * that begin with `holdfast` or `npx holdfast` are run. If the next block is `text output`, it must be what
+ * that begin with `holdfast`, `npx holdfast` or `export` are run. If the next block is `text output`, it must be what
  * was printed. `no-run` in the first line of a block leaves it alone; `once` is for what cannot be done again, such as
  * moving a store away.
  */
@@ -207,7 +207,7 @@ function runShell(block: Block, folder: string) {
   const command = `#!/bin/sh\nexec "${process.execPath}" "${resolve('dist/cli/main.js')}" "$@"\n`
   writeFileSync(join(binaries, 'holdfast'), command, { mode: 0o755 })
 
-  const lines = block.text.split('\n').filter((line) => /^(?:npx )?holdfast\b/.test(line))
+  const lines = block.text.split('\n').filter((line) => /^(?:(?:npx )?holdfast|export)\b/.test(line))
   const script = lines.map((line) => line.replace(/^npx /, '')).join('\n')
   const path = `${binaries}${delimiter}${process.env.PATH}`
   return run('/bin/sh', ['-euc', script], {

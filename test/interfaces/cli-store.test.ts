@@ -97,7 +97,7 @@ describe('the store', () => {
     const named = await shell.run(...args.slice(0, 1), '--store', 'named.db', ...args.slice(1))
 
     expect([answer.code, named.code]).toEqual([3, 3])
-    expect(answer.stderr).toContain('there is no store in this folder or above it')
+    expect(answer.stderr).toContain('there is no store for this folder')
     expect(answer.stderr).toContain('holdfast init')
     expect(named.stderr).toContain(`there is no store at ${join(shell.folder, 'named.db')}`)
     expect(readdirSync(shell.folder)).toEqual([])
@@ -118,7 +118,7 @@ describe('the store', () => {
       const named = await shell.run(...args.slice(0, 1), '--store', 'named.db', ...args.slice(1))
 
       expect(answer.code).toBe(3)
-      expect(answer.stderr).toContain('there is no store in this folder or above it')
+      expect(answer.stderr).toContain('there is no store for this folder')
       expect(made).toEqual([])
       expect(named.code).toBe(0)
       expect(existsSync(join(shell.folder, 'named.db'))).toBe(true)

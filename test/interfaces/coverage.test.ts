@@ -46,6 +46,7 @@ const unoffered: Record<string, string> = {
   'queue.failMerge backoff': 'as for queue.fail',
   'queue.list states': 'queue quarantine asks for one thing; queue list offers it',
   'queue.list phase': 'queue quarantine asks for one thing; queue list offers it',
+  'events.list newest': 'the newest are the default; --oldest and --since say otherwise',
   'locks.acquireLock wait': '--wait takes a duration',
   'locks.acquireLock waiter': '--wait keeps its place itself',
   'locks.reserve holding': 'the tokens kept beside the store say it',

@@ -301,7 +301,7 @@ export const scripts: Readonly<Record<string, readonly string[]>> = {
     'agent show ada',
     'agent show nobody',
     'events list --limit 3',
-    'events --newest --limit 1',
+    'events list --oldest --kind instance.started --limit 1',
     'events images',
     'config print',
     'config print --show-origin --namespace other',

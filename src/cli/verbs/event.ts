@@ -1,9 +1,12 @@
 /** `holdfast events`: the audit trail. */
 
+import { eventKinds } from '../../domain/event.ts'
 import { InvalidError } from '../../errors.ts'
 import type { EventPage, EventView } from '../../operations/event/event.ts'
+import { assertFilter, type EventFilter, isWanted } from '../../operations/event/filter.ts'
 import { lines } from '../drawing.ts'
-import { verb } from '../verb.ts'
+import { readValue } from '../value.ts'
+import { type Call, type OwnOption, verb } from '../verb.ts'
 import { brief, type View } from '../view.ts'
 import { untilInterrupted } from './stream.ts'
 
@@ -30,26 +33,81 @@ async function beginning(given: unknown, newest: () => Promise<EventPage>): Prom
   })
 }
 
+const filterOptions: readonly OwnOption[] = [
+  {
+    flags: '--kind <kind>',
+    description: 'Only events of this kind, such as item.failed. Repeatable.',
+    isRepeatable: true,
+  },
+  { flags: '--queue <name>', description: 'Only events of this queue and its items.' },
+]
+
+/** The filters that `hf.events` has and `events.list` has not. */
+function filterIn({ options, view }: Call): Pick<EventFilter, 'kinds' | 'queue'> {
+  const { kind, queue } = options as { kind?: readonly string[]; queue?: string }
+  const known = { name: 'kinds', kind: 'choices', choices: eventKinds, typed: '--kind' } as const
+  const field = { ...known, isOptional: true, isNullable: false, description: '' }
+  const kinds = kind && (readValue(field, kind, view.now) as EventView['kind'][])
+  const filter = { kinds, queue }
+  assertFilter(filter)
+  return filter
+}
+
+const pageSize = 1000
+
+/** Reads on until there are as many as asked for. `next` continues from there, as that of the operation does. */
+async function listWanted(call: Call<'events.list'>): Promise<EventPage> {
+  const filter = filterIn(call)
+  const newest = call.options.oldest !== true && call.input.since === undefined
+  if (filter.kinds === undefined && filter.queue === undefined)
+    return call.execute('events.list', { ...call.input, newest })
+  const { limit = 100, ...input } = call.input
+  const found: EventView[] = []
+  let from: number | null | undefined
+  while (from !== null && found.length < limit) {
+    const start = from === undefined ? {} : { [newest ? 'before' : 'since']: from }
+    const page: EventPage = await call.execute('events.list', { ...input, ...start, newest, limit: pageSize })
+    const wanted = page.events.filter((event) => isWanted(event, filter))
+    if (newest) found.unshift(...wanted)
+    else found.push(...wanted)
+    from = page.next
+  }
+  if (found.length < limit) return { events: found, next: null }
+  const events = newest ? found.slice(-limit) : found.slice(0, limit)
+  return { events, next: (newest ? events[0] : events.at(-1))?.seq ?? null }
+}
+
 export const eventVerbs = [
   verb({
     name: 'list',
     operation: 'events.list',
+    summary: 'List the newest events, oldest first; with --since or --oldest, from there on.',
     isDefault: true,
+    hides: ['newest'],
+    options: [
+      ...filterOptions,
+      { flags: '--oldest', description: 'Begin with the oldest that is kept instead of showing the newest.' },
+    ],
+    help: '  holdfast events list --queue builds --kind item.failed --limit 10',
+    act: listWanted,
     text: ({ events }, view) => lines(events.map((event) => eventLine(event, view))),
   }),
   verb({
     name: 'follow',
-    summary: 'Follow all events, in order and without gaps, until interrupted.',
+    summary: 'Follow events as they happen, in order and without gaps, until interrupted.',
     options: [
       { flags: '--since <seq>', description: 'begin after this sequence number; default with what is new' },
+      ...filterOptions,
     ],
     async act(call) {
+      const filter = filterIn(call)
       const hf = await call.open()
       const since = await beginning(call.options.since, () =>
         call.execute('events.list', { newest: true, limit: 1 }),
       )
       await untilInterrupted(async (signal) => {
-        for await (const event of hf.events({ since, signal })) call.emit(eventLine(event, call.view), event)
+        for await (const event of hf.events({ ...filter, since, signal }))
+          call.emit(eventLine(event, call.view), event)
       })
     },
   }),
