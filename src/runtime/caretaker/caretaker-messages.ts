@@ -11,6 +11,7 @@ export interface ThreadData {
   readonly file: string | undefined
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
+  readonly patienceMs: number
   readonly options: CaretakerOptions
   readonly board: SharedArrayBuffer
   /** See thread-exit.ts. */

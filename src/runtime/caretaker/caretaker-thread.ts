@@ -29,8 +29,7 @@ async function begin(): Promise<void> {
     durability: data.durability,
     busyTimeoutMs: data.busyTimeoutMs,
     recoverOnOpen: false,
-    // The store is a file here, so it is never unavailable.
-    patienceMs: data.busyTimeoutMs,
+    patienceMs: data.patienceMs,
     healing: null,
     hasCaretaker: true,
     onCascadeFailed() {},
