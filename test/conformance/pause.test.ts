@@ -1,7 +1,7 @@
 /** A paused queue: no new claims, everything else goes on. */
 import { expect, test } from 'vitest'
 import { claimed, refusalCode } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   test('a paused queue gives nothing away and says why, by any way of claiming', async () => {
@@ -20,7 +20,7 @@ forEachEngine((engine) => {
   })
 
   test('what is held when its queue is paused goes on to its end', async () => {
-    const { hf, env } = await engine.open()
+    const { hf, env } = await engine.open(rareProbes)
     const q = hf.queue('jobs')
     await q.add(null)
     const { item, lease } = await claimed(q.next())

@@ -5,7 +5,7 @@ import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
 import { present, refusal, refusalCode } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
-import { type Engine, forEachEngine } from '../support/stores.ts'
+import { type Engine, forEachEngine, rareProbes } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
 const minute = 60_000
@@ -352,7 +352,7 @@ forEachEngine((engine) => {
 
   test('a cleanup in the background ends with its store, without a word', async () => {
     const { logger, named } = collectLogs()
-    const { store, env } = await engine.open()
+    const { store, env } = await engine.open(rareProbes)
     const leaving = await store.open({ logger })
     leaving.tasks.startLockCleanupBackground({ everyMs: minute })
 
@@ -496,7 +496,7 @@ forEachEngine((engine) => {
     })
 
     test('ends with the signal that was given [T6]', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: minute })
       const end = new AbortController()
@@ -514,7 +514,7 @@ forEachEngine((engine) => {
 
   describe('a lease near its end', () => {
     test('is told to its holder as an event, once for each grant [T10]', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       const leaseMs = minute
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs }))

@@ -2,13 +2,13 @@
 import { getEventListeners } from 'node:events'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { Queue, QueueItem } from 'holdfast'
+import type { OpenOptions, Queue, QueueItem } from 'holdfast'
 import { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import * as z from 'zod'
 import { collectLogs } from '../support/logs.ts'
 import { claimed, claimedMany, present, refusalCode } from '../support/outcomes.ts'
-import { type Engine, forEachEngine } from '../support/stores.ts'
+import { type Engine, forEachEngine, rareProbes } from '../support/stores.ts'
 import { neverLooks, whileTimePasses } from '../support/wake.ts'
 
 forEachEngine((engine) => {
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     })
 
     test('holds what it fetched ahead under leases and renews them', async () => {
-      const { hf, q, env, store } = await openJobs(engine)
+      const { hf, q, env, store } = await openJobs(engine, rareProbes)
       await q.addMany(Array.from({ length: 5 }, (_, number) => ({ payload: number })))
       const open: (() => void)[] = []
 
@@ -360,7 +360,7 @@ forEachEngine((engine) => {
     })
 
     test('gives its lock back while its queue is paused, and takes it again afterwards [S5c-6]', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
       let finish = () => {}
@@ -577,7 +577,7 @@ forEachEngine((engine) => {
     })
 
     test('keeps its lease for as long as it works, and never longer than the store believes', async () => {
-      const { hf, q, env } = await openJobs(engine)
+      const { hf, q, env } = await openJobs(engine, rareProbes)
       const { item } = await q.add(null)
       let finish = () => {}
       const held: boolean[] = []
@@ -872,7 +872,7 @@ forEachEngine((engine) => {
   })
 
   test('a worker whose store refused its answer for a while does not keep the item for ever', async () => {
-    const { hf, q, env, store } = await openJobs(engine)
+    const { hf, q, env, store } = await openJobs(engine, rareProbes)
     const { item } = await q.add(null)
     let answer = () => {}
     hf.work(q, () => new Promise<void>((resolve) => (answer = resolve)))
@@ -895,8 +895,8 @@ function collectGarbage(): void {
   runInNewContext('gc')()
 }
 
-async function openJobs(engine: Engine) {
-  const opened = await engine.open()
+async function openJobs(engine: Engine, options: OpenOptions = {}) {
+  const opened = await engine.open(options)
   const q: Queue = opened.hf.queue('jobs')
   return { ...opened, q }
 }
