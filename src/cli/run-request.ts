@@ -1,7 +1,7 @@
 /** What `holdfast run` is asked to hold, as read from its options. */
 import { InvalidError } from '../errors.ts'
 import { parseDurationOption } from './duration.ts'
-import { kebab } from './field.ts'
+import { kebab } from './kebab.ts'
 import type { RunRequest } from './run-subject.ts'
 import type { Call } from './verb.ts'
 import { waitOptionMs } from './verbs/wait.ts'

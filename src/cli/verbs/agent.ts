@@ -52,14 +52,12 @@ export const agentVerbs = [
     text: (agent, view) => drawTable(agentColumns, [agent], view),
   }),
   verb({
-    name: 'beat',
     noun: 'alive',
     operation: 'agents.beat',
     act: async (call) => (await call.open()).agents.beat(),
     says: { yes: 'alive', no: 'no running process is registered', exit: 'NOT_FOUND' },
   }),
   verb<'agents.list', readonly Agent[]>({
-    name: 'list',
     noun: 'agents',
     operation: 'agents.list',
     act: async (call) => (await call.open()).agents.list({ ...call.input }),

@@ -79,7 +79,6 @@ async function listWanted(call: Call<'events.list'>): Promise<EventPage> {
 
 export const eventVerbs = [
   verb({
-    name: 'list',
     operation: 'events.list',
     summary: 'List the newest events, oldest first; with --since or --oldest, from there on.',
     isDefault: true,
@@ -112,7 +111,6 @@ export const eventVerbs = [
     },
   }),
   verb({
-    name: 'images',
     operation: 'events.images',
     text: ({ seq, digest, images: all }) =>
       lines([

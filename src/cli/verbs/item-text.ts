@@ -1,4 +1,5 @@
 /** Text for items, leases and locks. */
+import type { TaskView } from '../../operations/task/view.ts'
 import type { ItemView, LeaseView, LockView } from '../../operations/view.ts'
 import { textLines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
@@ -14,6 +15,11 @@ export function nameOf({ id, key }: Pick<ItemView, 'id' | 'key'>): string {
 /** One line with an item's name and state. */
 export function itemLine(item: ItemView): string {
   return `${nameOf(item)}  ${item.state}`
+}
+
+/** The same of a task. */
+export function taskLine(task: TaskView): string {
+  return `${nameOf(task)}  ${task.status}  ${task.title}`
 }
 
 /** Enough to tell payloads apart. */
@@ -104,8 +110,6 @@ export function itemGrant({ id, token }: Pick<ItemView, 'id' | 'token'>): Leased
 export function lockGrant({ name, lease }: LockView): Leased & { token: number } {
   return { kind: 'lock', name, token: lease.token }
 }
-
-export const isItemOver = ({ phase }: ItemView): boolean => phase !== 'held'
 
 export function lockLine(lock: LockView, view: View): string {
   return `${lock.name}  token ${lock.lease.token}  until ${view.leaseTime(lock.lease.expiresAt)} (${view.leaseLeft(lock.lease)})`

@@ -83,11 +83,9 @@ export const lockVerbs = [
   verb({
     name: 'acquire',
     operation: 'locks.acquireLock',
-    positional: ['name'],
     hides: ['wait', 'waiter'],
     options: [forPid, waitOption],
     act: acquireWaiting,
-    holds: 'lock',
     makesStore: 'named',
     help: 'Exit code 4: someone else holds it. `holdfast run --lock` holds one for as long as a command runs.',
     text(answer, view) {
@@ -102,8 +100,6 @@ export const lockVerbs = [
   verb({
     name: 'release',
     operation: 'locks.releaseLock',
-    positional: ['name'],
-    holds: 'lock',
     isOver: ({ depth }) => depth === 0,
     text({ released, depth }) {
       if (!released) return 'not released: you no longer hold it'
@@ -113,16 +109,11 @@ export const lockVerbs = [
   }),
   verb({
     name: 'renew',
-    noun: 'lock',
     operation: 'locks.renewLock',
-    positional: ['name'],
-    holds: 'lock',
-    text: lockLine,
   }),
   verb({
     name: 'status',
     operation: 'locks.getCurrentLockInfo',
-    positional: ['name'],
     details: [
       ['lock', 'name'],
       ['state', stateText],
@@ -139,18 +130,14 @@ export const lockVerbs = [
       'token',
     ],
   }),
-  verb({ name: 'list', operation: 'locks.list', columns: lockColumns }),
+  verb({ operation: 'locks.list', columns: lockColumns }),
   verb({
-    name: 'who-has',
     noun: 'locks',
     operation: 'locks.whoHas',
-    positional: ['path'],
     text: (locks, view) => (locks.length === 0 ? 'nobody' : drawTable(lockColumns, locks, view)),
   }),
   verb({
-    name: 'reserve',
     operation: 'locks.reserve',
-    positional: ['patterns'],
     hides: ['holding'],
     options: [
       forPid,
@@ -170,7 +157,6 @@ export const lockVerbs = [
     grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
   }),
   verb({
-    name: 'force-release',
     operation: 'locks.forceRelease',
     positional: ['name'],
     help: 'For operators: the holder is notified, and refused from then on. The reason is recorded.',
@@ -178,7 +164,6 @@ export const lockVerbs = [
     exit: ({ released }) => (released === 0 ? errorCodes.NOT_FOUND.exit : 0),
   }),
   verb({
-    name: 'force-release-agent',
     operation: 'locks.forceReleaseAgent',
     summary: 'Force-release every named lock and reservation of an agent.',
     // --agent names the caller, so the agent whose locks are released is given by position.
@@ -197,17 +182,14 @@ export const lockVerbs = [
     text: ({ released, dryRun }) => `${dryRun ? 'would release' : 'released'} ${released}`,
   }),
   verb({
-    name: 'transfer',
-    noun: 'lock',
     operation: 'locks.transfer',
     positional: ['name', 'to'],
     text: (lock, view) => `${lockLine(lock, view)}, held by ${lock.holder ?? ''}`,
   }),
   verb({
-    name: 'is-locked-by',
     noun: 'held',
     operation: 'locks.isLockedBy',
     positional: ['name', 'agent'],
   }),
-  verb({ name: 'is-any-locked', noun: 'held', operation: 'locks.isAnyLocked' }),
+  verb({ noun: 'held', operation: 'locks.isAnyLocked' }),
 ]

@@ -4,6 +4,10 @@ import { formatDuration } from '../duration.ts'
 
 const barWidth = 20
 
+export function runLine(run: ProgressView): string {
+  return `${run.run}  ${run.status}  ${progressBar(run)}`
+}
+
 export function progressBar(run: ProgressView): string {
   const { processed, total, failed, status, etaMs } = run
   const counts = total === null ? `${processed} done` : `${processed} of ${total}`

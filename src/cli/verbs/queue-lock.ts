@@ -8,9 +8,7 @@ export const queueLockVerbs = [
   verb({
     name: 'lock',
     operation: 'queue.acquireProcessingLock',
-    positional: ['queue'],
     options: [forPid],
-    holds: 'queueLock',
     text: (answer, view) =>
       answer.outcome === 'acquired'
         ? lockLine(answer.lock, view)
@@ -21,24 +19,14 @@ export const queueLockVerbs = [
     name: 'unlock',
     noun: 'released',
     operation: 'queue.releaseProcessingLock',
-    positional: ['queue'],
-    holds: 'queueLock',
     isOver: () => true,
     says: { yes: 'unlocked', no: 'not unlocked: you no longer hold it', exit: 'LEASE_LOST' },
   }),
   verb({
-    name: 'renew-lock',
-    noun: 'lock',
     operation: 'queue.renewLock',
-    positional: ['queue'],
-    holds: 'queueLock',
-    text: lockLine,
   }),
   verb({
-    name: 'extend-lock',
     operation: 'queue.extendLock',
-    positional: ['queue', 'extraMs'],
-    holds: 'queueLock',
     help: '  holdfast queue extend-lock merges 60s',
     json: ({ capped, ...lock }) => ({ lock, capped }),
     text: (extended, view) => `${lockLine(extended, view)}${extended.capped ? ', the longest allowed' : ''}`,
@@ -46,16 +34,13 @@ export const queueLockVerbs = [
   verb({
     name: 'lock-status',
     operation: 'queue.getProcessingLock',
-    positional: ['queue'],
     text: (held, view) =>
       held === null ? 'free' : `${held.name}  ${holderText(held.lease, view)}${held.stale ? ' (stale)' : ''}`,
     json: (held) => ({ lock: held, stale: held?.stale ?? false }),
   }),
   verb({
-    name: 'is-lock-stale',
     noun: 'stale',
     operation: 'queue.isLockStale',
-    positional: ['queue'],
     says: { yes: 'stale', no: 'not stale' },
   }),
 ]

@@ -8,40 +8,31 @@ import { untilInterrupted } from './stream.ts'
 
 export const stateVerbs = [
   verb({
-    name: 'get',
     operation: 'state.get',
     summary: 'Get a document with its version.',
-    positional: ['key'],
     missing: ({ key }) => `there is no document "${key}"`,
     // Just the value, so that another program can read it.
     text: (state) => textLines(jsonLines(state?.value)),
     hint: (state) => (state ? `version ${state.version} by ${state.updatedBy}` : null),
   }),
   verb({
-    name: 'set',
     operation: 'state.set',
-    positional: ['key', 'value'],
     body: 'value',
     makesStore: 'always',
     help: '  holdfast state set config/limits \'{"max":5}\' --expected-version 3',
     text: ({ version }, _view, { key }) => `${String(key)}  version ${version}`,
   }),
   verb({
-    name: 'delete',
     noun: 'deleted',
     operation: 'state.delete',
-    positional: ['key'],
     says: { yes: 'deleted <key>', no: 'there is no document "<key>"', exit: 'NOT_FOUND' },
   }),
   verb({
-    name: 'list',
     operation: 'state.list',
     columns: ['key', 'version', ['saved', 'updatedAt'], ['by', 'updatedBy']],
   }),
   verb({
-    name: 'history',
     operation: 'state.history',
-    positional: ['key'],
     columns: [
       'version',
       'at',
@@ -53,7 +44,6 @@ export const stateVerbs = [
     name: 'watch',
     operation: 'state.get',
     summary: 'Print a document now and after each change, until interrupted.',
-    positional: ['key'],
     options: [
       { flags: '--since <version>', description: 'begin with the first version that differs from this one' },
     ],

@@ -12,7 +12,6 @@ import { progressBar } from './progress-text.ts'
 import { untilInterrupted } from './stream.ts'
 
 export const status = verb({
-  name: 'status',
   operation: 'fleet.status',
   act: async (call) => (await call.open()).fleet.status(),
   // Leave one line of the screen for the prompt.

@@ -21,24 +21,12 @@ import {
   holderText,
   itemGrant,
   leaseDetails,
-  nameOf,
   pausedText,
   quarantineText,
+  taskLine,
 } from './item-text.ts'
 import { taskLockVerbs } from './task-lock.ts'
 import { claimWaiting, waitOption } from './wait.ts'
-
-function taskLine(task: TaskView): string {
-  return `${nameOf(task)}  ${task.status}  ${task.title}`
-}
-
-/** Acts on a task that the caller holds and answers with it. */
-const held = {
-  noun: 'task',
-  holds: 'task',
-  positional: ['ref'],
-  isOver: ({ lease }: TaskView) => lease === null,
-} as const
 
 const taskColumns: readonly Column<TaskView>[] = [
   ['task', ({ id, key }) => key ?? id],
@@ -125,13 +113,10 @@ function refusalText(
 export const taskVerbs = [
   verb({
     name: 'add',
-    noun: 'task',
     operation: 'tasks.addTask',
     makesStore: 'always',
-    positional: ['title'],
     body: 'body',
     help: "  holdfast task add 'Fix the flaky login test' --key T-1 --label bug --path src/login.ts",
-    text: taskLine,
   }),
   verb({
     name: 'list',
@@ -144,10 +129,8 @@ export const taskVerbs = [
   }),
   verb({
     name: 'show',
-    noun: 'task',
     operation: 'tasks.getTask',
     summary: 'Show a task by id or key.',
-    positional: ['ref'],
     missing: ({ ref }) => `there is no task "${ref}"`,
     details: taskDetails,
     below: ({ body }) => (body === '' ? null : textLines(body, '  ')),
@@ -155,8 +138,6 @@ export const taskVerbs = [
   verb({
     name: 'claim',
     operation: 'tasks.claimTaskForAgent',
-    positional: ['ref'],
-    holds: 'task',
     ...claimed,
   }),
   verb({
@@ -174,7 +155,6 @@ export const taskVerbs = [
   verb({
     name: 'claim-many',
     operation: 'tasks.batchClaim',
-    positional: ['refs'],
     options: [forPid],
     text(answer, view) {
       if (answer.outcome === 'claimed') return drawTable(taskColumns, answer.tasks, view)
@@ -186,18 +166,13 @@ export const taskVerbs = [
   }),
   verb({
     name: 'renew',
-    noun: 'task',
     operation: 'tasks.renewLease',
-    positional: ['ref'],
-    holds: 'task',
     text: (task) => `${taskLine(task)}, ${leaseLeft(task.lease?.remainingMs ?? 0)}`,
   }),
   verb({
     name: 'release',
     noun: 'released',
     operation: 'tasks.releaseTask',
-    positional: ['ref'],
-    holds: 'task',
     isOver: () => true,
     says: { yes: 'released', no: 'not released: nobody held it', exit: 'LEASE_LOST' },
   }),
@@ -206,17 +181,14 @@ export const taskVerbs = [
     operation: 'tasks.updateTask',
     negatable: { owner: 'it has no owner', host: 'it belongs on no particular machine' },
     body: 'body',
-    ...held,
     help: '  holdfast task update T-1 --note "the parser is done" --expected-version 3',
     text: (task) => `${taskLine(task)}, version ${task.version}`,
   }),
-  verb({ name: 'review', operation: 'tasks.reviewTask', ...held, text: taskLine }),
+  verb({ name: 'review', operation: 'tasks.reviewTask' }),
   verb({
     name: 'complete',
     operation: 'tasks.completeTask',
     body: 'result',
-    ...held,
-    text: taskLine,
   }),
   verb({
     name: 'remove',
@@ -227,7 +199,6 @@ export const taskVerbs = [
     says: { yes: 'removed <ref>', no: 'there is no task "<ref>"', exit: 'NOT_FOUND' },
   }),
   verb({
-    name: 'handoff',
     operation: 'tasks.handoff',
     negatable: { to: 'they have no owner' },
     summary: 'Release every task you hold, with a note for the next agent.',
@@ -245,14 +216,12 @@ export const taskVerbs = [
   verb({
     name: 'check-conflict',
     operation: 'tasks.checkUpdateConflict',
-    positional: ['ref', 'expectedVersion'],
     text: ({ hasConflict, currentVersion }) =>
       `${hasConflict ? 'changed meanwhile' : 'unchanged'}, version ${currentVersion}`,
     exit: ({ hasConflict }) => (hasConflict ? errorCodes.VERSION_MISMATCH.exit : 0),
   }),
   ...taskLockVerbs,
   verb({
-    name: 'hints',
     operation: 'tasks.hints',
     text: ({ overlaps, waves, criticalPath }) =>
       lines([
