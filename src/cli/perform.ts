@@ -18,7 +18,7 @@ import { withNearestName } from './nearest.ts'
 import { printJson, printTalk, printText } from './print.ts'
 import { type GlobalOptions, inspectSettings, isStoreNamed, readSettings, type Settings } from './settings.ts'
 import { type Holding, holdingOf, refusalOf } from './token.ts'
-import { readJson, readValue, type Words } from './value.ts'
+import { readJson, readOwnOptions, readValue, type Words } from './value.ts'
 import type { Input, Verb } from './verb.ts'
 import { asTyped } from './wording.ts'
 
@@ -63,7 +63,7 @@ async function performTyped(
     isJson: globals.json === true,
     idempotencyKey: globals.idempotencyKey,
     input,
-    options: given.options,
+    options: readOwnOptions(verb.options ?? [], given.options),
     rest: operation === null ? given.positional.flat().filter((word) => word !== undefined) : [],
     mayMake: mayMake(verb, given.options, settings),
     ...wantsOf(verb, operation),

@@ -64,9 +64,9 @@ export async function take(hf: Holdfast, request: RunRequest): Promise<RunSubjec
 async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotHeld> {
   const { slots, reason, leaseMs, waitMs, signal } = request
   const acquired = await hf.locks.acquireLock(name, {
-    ...(slots === undefined ? {} : { slots }),
-    ...(reason === undefined ? {} : { reason }),
-    ...(leaseMs === undefined ? {} : { leaseMs }),
+    slots,
+    reason,
+    leaseMs,
     waitMs,
     signal,
   })
@@ -88,7 +88,7 @@ async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promis
   const { leaseMs, waitMs, signal } = request
   const queue = hf.queue(name)
   const isKnown = await assertOneStep(hf, name)
-  const claim = await queue.next({ ...(leaseMs === undefined ? {} : { leaseMs }), waitMs, signal })
+  const claim = await queue.next({ leaseMs, waitMs, signal })
   if (claim.outcome !== 'claimed') return claim
   const { id, key, token, payload } = claim.item
   const text = JSON.stringify(payload ?? null)
@@ -140,11 +140,10 @@ async function assertOneStep(
 
 async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
   const { task: ref, leaseMs, waitMs, signal, review } = request
-  const lease = leaseMs === undefined ? {} : { leaseMs }
   const claim =
     ref === undefined
-      ? await hf.tasks.claimNext({ ...lease, waitMs, signal })
-      : await claimTask(hf, ref, lease, request)
+      ? await hf.tasks.claimNext({ leaseMs, waitMs, signal })
+      : await claimTask(hf, ref, request)
   if (claim.outcome !== 'claimed') return claim
   const { id, key, token, title } = claim.task
   return {
@@ -170,13 +169,8 @@ async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject |
 }
 
 /** Waits while others hold the task or work on its blockers. */
-function claimTask(
-  hf: Holdfast,
-  ref: string,
-  lease: { leaseMs?: number },
-  { waitMs, signal }: RunRequest,
-): Promise<TaskClaim> {
-  const claim = () => hf.tasks.claimTaskForAgent(ref, lease)
+function claimTask(hf: Holdfast, ref: string, { leaseMs, waitMs, signal }: RunRequest): Promise<TaskClaim> {
+  const claim = () => hf.tasks.claimTaskForAgent(ref, { leaseMs })
   if (waitMs === 0) return claim()
   const isEnough = ({ outcome }: TaskClaim) =>
     !['held', 'offered', 'blocked', 'paused', 'full'].includes(outcome)

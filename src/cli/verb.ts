@@ -18,6 +18,8 @@ export interface OwnOption {
   /** In commander's syntax: `--wait [duration]`. */
   readonly flags: string
   readonly description: string
+  /** What its value is, if it is a number. */
+  readonly kind?: 'integer' | 'duration'
   readonly isRequired?: true
   /** May be repeated; its value is then a list. */
   readonly isRepeatable?: true

@@ -4,9 +4,10 @@ import { hasPassword, serverScheme, withoutCredentials } from '../../domain/stor
 import { errorCodes } from '../../error-codes.ts'
 import type { Holdfast } from '../../handle/holdfast.ts'
 import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
+import { formatDuration } from '../duration.ts'
 import { exitCodeOf } from '../exit.ts'
 import { printJsonTalk, printTalk } from '../print.ts'
-import { graceDefault, graceMs, readRequest } from '../run-request.ts'
+import { graceDefaultMs, graceMs, readRequest } from '../run-request.ts'
 import {
   type NotHeld,
   ownEnding,
@@ -51,9 +52,10 @@ export const run = verb({
     waitOption,
     {
       flags: '--lease <duration>',
+      kind: 'duration',
       description: 'length of the lease, which is renewed; default 30s, on PostgreSQL 60s',
     },
-    { flags: '--slots <number>', description: 'with --lock: how many may hold it at once' },
+    { flags: '--slots <number>', kind: 'integer', description: 'with --lock: how many may hold it at once' },
     { flags: '--reason <text>', description: 'with --lock: why; kept in the audit' },
     { flags: '--review', description: 'with a task: hand it to review when the command ended well' },
     {
@@ -62,7 +64,8 @@ export const run = verb({
     },
     {
       flags: '--kill-after <duration>',
-      description: `time between TERM and KILL when the lease is lost; default ${graceDefault}`,
+      kind: 'duration',
+      description: `time between TERM and KILL when the lease is lost; default ${formatDuration(graceDefaultMs)}`,
     },
   ],
   makesStore: ({ lock }) => (lock === undefined ? undefined : 'named'),

@@ -1,6 +1,5 @@
 /** `holdfast state`: versioned documents. */
 import { jsonLines } from '../../domain/text.ts'
-import { InvalidError } from '../../errors.ts'
 import { textLines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { brief } from '../view.ts'
@@ -45,22 +44,17 @@ export const stateVerbs = [
     operation: 'state.get',
     summary: 'Print a document now and after each change, until interrupted.',
     options: [
-      { flags: '--since <version>', description: 'begin with the first version that differs from this one' },
+      {
+        flags: '--since <version>',
+        kind: 'integer',
+        description: 'begin with the first version that differs from this one',
+      },
     ],
     async act(call) {
       const hf = await call.open()
-      const { since } = call.options as { since?: string }
-      if (since !== undefined && !/^\d{1,15}$/.test(since)) {
-        throw new InvalidError({
-          what: `--since: "${since}" is not a version`,
-          next: 'give the version you know, 0 for none',
-        })
-      }
+      const { since } = call.options as { since?: number }
       await untilInterrupted(async (signal) => {
-        const watching = hf.state(call.input.key as string).watch({
-          signal,
-          ...(since === undefined ? {} : { since: Number(since) }),
-        })
+        const watching = hf.state(call.input.key as string).watch({ signal, since })
         for await (const state of watching)
           call.emit(`${state?.version ?? 0}  ${brief(state?.value ?? null)}`, { state })
       })
