@@ -9,6 +9,7 @@ import { systemEnvironment } from '../host/system.ts'
 import type { Lease } from '../runtime/lease/held-lease.ts'
 import { waitIsOver } from '../runtime/waiting/claim-wait.ts'
 import type { Ending } from './child.ts'
+import type { NotClaimed } from './verbs/item-text.ts'
 
 /** What happened to what was held. `moved`: to a state of its workflow that `run` does not know. */
 export type RunOutcome = 'done' | 'failed' | 'review' | 'moved' | 'released' | 'lost'
@@ -23,18 +24,6 @@ export interface RunSubject {
   finish(ending: Ending): Promise<RunOutcome>
   /** The command was stopped or never started, which does not count as a failure. */
   giveBack(reason: string): Promise<RunOutcome>
-}
-
-export interface NotHeld {
-  readonly outcome: string
-  readonly holder?: string | null
-  readonly expiresAt?: number | null
-  readonly reason?: string | null
-  /** The agent a task is offered to. */
-  readonly to?: string | null
-  /** What a task waits for, or until when. */
-  readonly waitingFor?: readonly string[]
-  readonly runAt?: number | null
 }
 
 export interface RunRequest {
@@ -55,13 +44,13 @@ export interface RunRequest {
 /** In bytes. On Linux, one environment string holds at most 128 KiB. */
 const maxPayload = 100 * 1024
 
-export async function take(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
+export async function take(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotClaimed> {
   if (request.lock !== undefined) return takeLock(hf, request.lock, request)
   if (request.queue !== undefined) return takeItem(hf, request.queue, request)
   return takeTask(hf, request)
 }
 
-async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotHeld> {
+async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotClaimed> {
   const { slots, reason, leaseMs, waitMs, signal } = request
   const acquired = await hf.locks.acquireLock(name, {
     slots,
@@ -84,7 +73,7 @@ async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promis
   }
 }
 
-async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotHeld> {
+async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotClaimed> {
   const { leaseMs, waitMs, signal } = request
   const queue = hf.queue(name)
   const isKnown = await assertOneStep(hf, name)
@@ -138,7 +127,7 @@ async function assertOneStep(
   })
 }
 
-async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
+async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotClaimed> {
   const { task: ref, leaseMs, waitMs, signal, review } = request
   const claim =
     ref === undefined

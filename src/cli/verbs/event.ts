@@ -4,10 +4,10 @@ import { eventKinds } from '../../domain/event.ts'
 import type { EventPage, EventView } from '../../operations/event/event.ts'
 import { assertFilter, type EventFilter, isWanted } from '../../operations/event/filter.ts'
 import { lines } from '../drawing.ts'
+import { untilInterrupted } from '../interrupt.ts'
 import { readValue } from '../value.ts'
 import { type Call, type OwnOption, verb } from '../verb.ts'
 import { brief, type View } from '../view.ts'
-import { untilInterrupted } from './stream.ts'
 
 function eventLine(event: EventView, view: View): string {
   const { seq, at, kind, subject, id, agent, token, detail } = event

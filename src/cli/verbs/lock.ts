@@ -14,7 +14,7 @@ import { type Column, drawTable } from '../layout.ts'
 import { type Call, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { forPid } from './claim-options.ts'
-import { heldBy, holderText, lockGrant, lockLine } from './item-text.ts'
+import { acquiring, holderText, lockLine } from './item-text.ts'
 import { progressBar } from './progress-text.ts'
 import { manyRequests, waitOption, waitOptionMs } from './wait.ts'
 
@@ -80,7 +80,7 @@ function heldBefore(text: string, { leases }: Call): { name: string; token: numb
 }
 
 export const lockVerbs = [
-  verb({
+  verb<'locks.acquireLock'>({
     name: 'acquire',
     operation: 'locks.acquireLock',
     hides: ['wait', 'waiter'],
@@ -88,14 +88,12 @@ export const lockVerbs = [
     act: acquireWaiting,
     makesStore: 'named',
     help: 'Exit code 4: someone else holds it. `holdfast run --lock` holds one for as long as a command runs.',
+    ...acquiring,
     text(answer, view) {
-      if (answer.outcome !== 'acquired') return heldBy(answer.holder, answer.expiresAt, view)
-      const { recoveredFrom } = answer
-      const from =
-        recoveredFrom === null ? '' : `, taken over from ${recoveredFrom.holder ?? 'an unknown agent'}`
-      return `${lockLine(answer.lock, view)}${from}`
+      const from = answer.outcome === 'acquired' ? answer.recoveredFrom : null
+      const taken = from === null ? '' : `, taken over from ${from.holder ?? 'an unknown agent'}`
+      return `${acquiring.text(answer, view)}${taken}`
     },
-    grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
   }),
   verb({
     name: 'release',
@@ -136,7 +134,7 @@ export const lockVerbs = [
     operation: 'locks.whoHas',
     text: (locks, view) => (locks.length === 0 ? 'nobody' : drawTable(lockColumns, locks, view)),
   }),
-  verb({
+  verb<'locks.reserve'>({
     operation: 'locks.reserve',
     hides: ['holding'],
     options: [
@@ -150,11 +148,11 @@ export const lockVerbs = [
     act: (call) => call.execute('locks.reserve', { ...call.input, ...holdingIn(call) }),
     makesStore: 'named',
     help: "Renew and release it like a lock, by the name it was given.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
-    text: (answer, view) =>
-      answer.outcome === 'acquired'
-        ? lockLine(answer.lock, view)
-        : lines([heldBy(answer.holder, answer.expiresAt, view), drawTable(lockColumns, answer.by, view)]),
-    grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
+    ...acquiring,
+    text(answer, view) {
+      const text = acquiring.text(answer, view)
+      return answer.outcome === 'acquired' ? text : lines([text, drawTable(lockColumns, answer.by, view)])
+    },
   }),
   verb({
     operation: 'locks.forceRelease',

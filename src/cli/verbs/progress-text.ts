@@ -20,7 +20,7 @@ export function progressBar(run: ProgressView): string {
   return `${bar}${[counts, ...rest].join(', ')}`
 }
 
-function drawBar(share: number): string {
-  const full = Math.round(Math.min(1, share) * barWidth)
-  return `${'█'.repeat(full)}${'░'.repeat(barWidth - full)}`
+export function drawBar(share: number, width = barWidth): string {
+  const full = Math.round(Math.min(1, share) * width)
+  return `${'█'.repeat(full)}${'░'.repeat(width - full)}`
 }

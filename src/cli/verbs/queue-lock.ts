@@ -2,18 +2,14 @@
 
 import { verb } from '../verb.ts'
 import { forPid } from './claim-options.ts'
-import { heldBy, holderText, lockGrant, lockLine } from './item-text.ts'
+import { acquiring, holderText, lockLine } from './item-text.ts'
 
 export const queueLockVerbs = [
   verb({
     name: 'lock',
     operation: 'queue.acquireProcessingLock',
     options: [forPid],
-    text: (answer, view) =>
-      answer.outcome === 'acquired'
-        ? lockLine(answer.lock, view)
-        : heldBy(answer.holder, answer.expiresAt, view),
-    grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
+    ...acquiring,
   }),
   verb({
     name: 'unlock',

@@ -13,7 +13,7 @@ import { lossy } from '../value.ts'
 import { type Input, verb } from '../verb.ts'
 import { brief, leaseLeft, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
-import { heldBy, itemColumns, itemGrant, itemLine, lockGrant, nameOf, pausedText } from './item-text.ts'
+import { itemColumns, itemGrant, itemLine, lockGrant, nameOf, refusalText } from './item-text.ts'
 import { claimWaiting, waitOption } from './wait.ts'
 
 interface Added extends QueuePosition {
@@ -42,20 +42,8 @@ function lineValue(line: string, number: number): unknown {
 }
 
 function claimText(claim: ClaimOutcome, view: View): string {
-  switch (claim.outcome) {
-    case 'claimed':
-      return `${nameOf(claim.item)}  token ${claim.item.token}  ${brief(claim.item.payload)}`
-    case 'held':
-      return heldBy(claim.holder, claim.expiresAt, view)
-    case 'paused':
-      return pausedText(claim.reason)
-    case 'empty':
-      return claim.nextDueAt === null
-        ? 'nothing to claim'
-        : `nothing to claim before ${view.time(claim.nextDueAt)}`
-    default:
-      return claim satisfies never
-  }
+  if (claim.outcome !== 'claimed') return refusalText(claim, view)
+  return `${nameOf(claim.item)}  token ${claim.item.token}  ${brief(claim.item.payload)}`
 }
 
 const claiming = {
@@ -144,8 +132,9 @@ export const queueWorkVerbs = [
     positional: ['queue'],
     options: [forPid],
     text(claim, view) {
-      if (claim.outcome === 'claimed') return drawTable(itemColumns, claim.items, view)
-      return claim.outcome === 'paused' ? pausedText(claim.reason) : 'nothing to claim'
+      return claim.outcome === 'claimed'
+        ? drawTable(itemColumns, claim.items, view)
+        : refusalText(claim, view)
     },
     grants: (claim) => (claim.outcome === 'claimed' ? claim.items.map(itemGrant) : []),
   }),

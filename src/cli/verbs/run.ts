@@ -9,7 +9,6 @@ import { exitCodeOf } from '../exit.ts'
 import { printJsonTalk, printTalk } from '../print.ts'
 import { graceDefaultMs, graceMs, readRequest } from '../run-request.ts'
 import {
-  type NotHeld,
   ownEnding,
   type RunOutcome,
   type RunRequest,
@@ -19,8 +18,7 @@ import {
 } from '../run-subject.ts'
 import { SignalRelay } from '../signal-relay.ts'
 import { type Call, verb } from '../verb.ts'
-import type { View } from '../view.ts'
-import { heldBy, pausedText } from './item-text.ts'
+import { type NotClaimed, refusalText } from './item-text.ts'
 import { waitOption } from './wait.ts'
 
 interface Ran {
@@ -89,7 +87,7 @@ Stdout belongs to the command: everything else goes to stderr, even with --json.
   exit: (answer) => ('kind' in answer ? answer.exitCode : exitCodeOf(answer)),
 })
 
-async function runCommand(call: Call): Promise<Ran | NotHeld> {
+async function runCommand(call: Call): Promise<Ran | NotClaimed> {
   const request = readRequest(call)
   assertStartable({ command: call.rest[0] ?? '', env: call.io.env, cwd: call.io.cwd })
   const hf = await call.open()
@@ -113,7 +111,7 @@ async function runCommand(call: Call): Promise<Ran | NotHeld> {
 }
 
 /** `--wait` without a duration waits one day at a time, until it succeeds. */
-async function takeInTime(hf: Holdfast, request: RunRequest, call: Call): Promise<RunSubject | NotHeld> {
+async function takeInTime(hf: Holdfast, request: RunRequest, call: Call): Promise<RunSubject | NotClaimed> {
   // Try once without waiting, so that the user learns what the command is waiting for.
   const first = await take(hf, { ...request, waitMs: 0 })
   if ('lease' in first || request.waitMs === 0 || !passing.includes(first.outcome)) return first
@@ -125,7 +123,7 @@ async function takeInTime(hf: Holdfast, request: RunRequest, call: Call): Promis
 }
 
 /** Prints to stderr, because stdout belongs to the command. */
-function tellWaiting(answer: NotHeld, { lock, queue, task }: RunRequest, call: Call): void {
+function tellWaiting(answer: NotClaimed, { lock, queue, task }: RunRequest, call: Call): void {
   if (call.isJson) {
     printJsonTalk(call.io, { waiting: answer })
     return
@@ -267,18 +265,4 @@ function ranTo(
   exitCode: number,
 ): Ran {
   return { kind, id, token, outcome, exitCode, endedBy }
-}
-
-function blockedText({ waitingFor = [], runAt = null }: NotHeld, view: View): string {
-  return runAt === null ? `it waits for ${waitingFor.join(', ')}` : `not before ${view.time(runAt)}`
-}
-
-function refusalText(answer: NotHeld, view: View): string {
-  const { outcome, holder = null, expiresAt = null, reason = null } = answer
-  if (outcome === 'held') return heldBy(holder, expiresAt, view)
-  if (outcome === 'paused') return pausedText(reason)
-  if (outcome === 'offered') return `offered to ${answer.to ?? 'an unknown agent'}`
-  if (outcome === 'blocked') return blockedText(answer, view)
-  if (outcome === 'full') return 'the limit of held tasks is reached'
-  return outcome === 'empty' ? 'nothing to claim' : outcome
 }

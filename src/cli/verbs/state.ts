@@ -1,9 +1,9 @@
 /** `holdfast state`: versioned documents. */
 import { jsonLines } from '../../domain/text.ts'
 import { textLines } from '../drawing.ts'
+import { untilInterrupted } from '../interrupt.ts'
 import { verb } from '../verb.ts'
 import { brief } from '../view.ts'
-import { untilInterrupted } from './stream.ts'
 
 export const stateVerbs = [
   verb({

@@ -4,12 +4,12 @@ import { InvalidError } from '../../errors.ts'
 import type { FleetReport } from '../../handle/fleet.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
+import { untilInterrupted } from '../interrupt.ts'
 import { LiveScreen } from '../live-screen.ts'
 import { printJson } from '../print.ts'
 import { verb } from '../verb.ts'
 import { type Cell, leaseLeft, type View, viewFor } from '../view.ts'
 import { progressBar } from './progress-text.ts'
-import { untilInterrupted } from './stream.ts'
 
 export const status = verb({
   operation: 'fleet.status',

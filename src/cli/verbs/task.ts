@@ -1,6 +1,5 @@
 /** `holdfast task`. */
 
-import { counted } from '../../domain/count.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
 import { taskQueue } from '../../domain/task.ts'
 import { errorCodes } from '../../error-codes.ts'
@@ -16,15 +15,7 @@ import { type Column, type Detail, drawTable } from '../layout.ts'
 import { verb } from '../verb.ts'
 import { leaseLeft, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
-import {
-  heldBy,
-  holderText,
-  itemGrant,
-  leaseDetails,
-  pausedText,
-  quarantineText,
-  taskLine,
-} from './item-text.ts'
+import { holderText, itemGrant, leaseDetails, quarantineText, refusalText, taskLine } from './item-text.ts'
 import { taskLockVerbs } from './task-lock.ts'
 import { claimWaiting, waitOption } from './wait.ts'
 
@@ -68,28 +59,10 @@ const taskDetails: readonly Detail<TaskView>[] = [
 ]
 
 function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): string {
-  switch (claim.outcome) {
-    case 'claimed':
-      return `${taskLine(claim.task)}  token ${claim.task.token}${claim.renewed ? ' (already yours)' : ''}`
-    case 'held':
-      return heldBy(claim.holder, claim.expiresAt, view)
-    case 'offered':
-      return `offered to ${claim.to ?? 'an unknown agent'} until ${view.time(claim.until)}; --force takes it`
-    case 'blocked':
-      return claim.runAt === null
-        ? `waits for ${claim.waitingFor.join(', ')}`
-        : `not before ${view.time(claim.runAt)}`
-    case 'quarantined':
-      return `quarantined: ${claim.reason ?? 'no reason known'}`
-    case 'paused':
-      return pausedText(claim.reason)
-    case 'empty':
-      return 'nothing to claim'
-    case 'full':
-      return `${counted(claim.holds, 'task')} already held, which is the limit`
-    default:
-      return claim satisfies never
-  }
+  if (claim.outcome === 'claimed')
+    return `${taskLine(claim.task)}  token ${claim.task.token}${claim.renewed ? ' (already yours)' : ''}`
+  const why = refusalText(claim, view)
+  return claim.outcome === 'offered' ? `${why}; --force takes it` : why
 }
 
 const claimed = {
@@ -103,7 +76,7 @@ const claimed = {
     claim.outcome === 'claimed' ? [itemGrant(claim.task)] : [],
 } as const
 
-function refusalText(
+function batchRefusal(
   each: Extract<BatchClaimOutcome, { outcome: 'refused' }>['failed'][number],
   view: View,
 ): string {
@@ -158,8 +131,8 @@ export const taskVerbs = [
     options: [forPid],
     text(answer, view) {
       if (answer.outcome === 'claimed') return drawTable(taskColumns, answer.tasks, view)
-      if (answer.outcome === 'paused') return pausedText(answer.reason)
-      const refusals = answer.failed.map((each) => `${each.ref}  ${refusalText(each, view)}`)
+      if (answer.outcome === 'paused') return refusalText(answer, view)
+      const refusals = answer.failed.map((each) => `${each.ref}  ${batchRefusal(each, view)}`)
       return lines(['none claimed', ...refusals])
     },
     grants: (answer) => (answer.outcome === 'claimed' ? answer.tasks.map(itemGrant) : []),
