@@ -1,7 +1,7 @@
 /** Things that many operations answer with: what `--json` calls them, and the line that people see. */
 import type * as z from 'zod'
 import type { AnyOperation } from '../operations/operation.ts'
-import { progressView } from '../operations/run/view.ts'
+import { runView } from '../operations/run/view.ts'
 import { taskView } from '../operations/task/view.ts'
 import { itemView, lockView } from '../operations/view.ts'
 import { unwrap } from './field-kind.ts'
@@ -29,7 +29,7 @@ const knownAnswers: readonly KnownAnswer[] = [
     isOver: ({ lease }: { lease: unknown }) => lease === null,
   },
   { noun: 'lock', output: lockView, text: lockLine },
-  { noun: 'progress', output: progressView, text: runLine },
+  { noun: 'progress', output: runView, text: runLine },
 ]
 
 /** The verb with what its row leaves out. */

@@ -7,7 +7,7 @@ import { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import * as z from 'zod'
 import { collectLogs } from '../support/logs.ts'
-import { claimed, claimedMany, present, refusalCode } from '../support/outcomes.ts'
+import { claimed, claimedMany, present, refusal, refusalCode } from '../support/outcomes.ts'
 import { type Engine, forEachEngine, rareProbes } from '../support/stores.ts'
 import { neverLooks, whileTimePasses } from '../support/wake.ts'
 
@@ -552,10 +552,21 @@ forEachEngine((engine) => {
       { concurrency: Number.NaN },
       { prefetch: -1 },
       { concurrency: 100_000 },
+      { leaseMs: 1 },
+      { leaseMs: Number.NaN },
+      { backoff: { factor: 0 } },
     ])('refuses %o', async (options) => {
       const { hf } = await openJobs(engine)
 
       expect(await refusalCode(() => hf.work('jobs', () => {}, options))).toBe('INVALID')
+    })
+
+    test('names the option that was probably meant [S6-1]', async () => {
+      const { hf } = await openJobs(engine)
+
+      const refused = await refusal(() => hf.work('jobs', () => {}, { concurency: 2 } as never))
+
+      expect(refused.message).toMatch(/^work: unknown option "concurency"; did you mean "concurrency"\?$/)
     })
   })
 

@@ -3,8 +3,7 @@
  * claimed under a lease before it is sent and recorded under its token afterwards, so many processes may do this at
  * once. One failing delivery stops none of the others. It sleeps until something is due.
  */
-import type { Adapter, Delivered } from '../../delivery/adapter.ts'
-import { inbox } from '../../delivery/inbox.ts'
+import { type Adapter, type Delivered, inbox } from '../../delivery/adapter.ts'
 import { safetyMarginMs } from '../../domain/lease.ts'
 import { inboxAdapter } from '../../domain/recipient.ts'
 import { fitText } from '../../domain/text.ts'
