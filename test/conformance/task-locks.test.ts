@@ -382,7 +382,7 @@ forEachEngine((engine) => {
     })
 
     test('in the background keeps the holder and pushes the expiry, every third of the lease [T6]', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: 3_000 }))
 
@@ -483,7 +483,7 @@ forEachEngine((engine) => {
     })
 
     test('in the background tells of the loss when its store is closed [T6]', async () => {
-      const { store, env } = await engine.open()
+      const { store, env } = await engine.open(rareProbes)
       const leaving = await store.open({ agent: 'leaving' })
       await leaving.tasks.addTask('one', { key: 'T-1' })
       await leaving.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: minute })
@@ -545,7 +545,7 @@ forEachEngine((engine) => {
     })
 
     test('of a bound holder that renews is never warned of; of a lock and an item it is', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1')
       await hf.queue('main', { workflow: 'merge' }).submit('w1', { headSha: 'abcd' })

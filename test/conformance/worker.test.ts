@@ -692,7 +692,7 @@ forEachEngine((engine) => {
     })
 
     test('that throws where the workflow knows no failure loses its item like one that crashed', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       const busy = { held: true, lostTo: 'new', moves: [], completeTo: 'done' } as const
       const states = {
         new: { claimTo: 'busy', moves: [] },
@@ -711,7 +711,7 @@ forEachEngine((engine) => {
     })
 
     test('whose result cannot be kept fails its item instead of holding it', async () => {
-      const { hf, q, env } = await openJobs(engine)
+      const { hf, q, env } = await openJobs(engine, rareProbes)
       const { item } = await q.add(null)
       let runs = 0
       const worker = hf.work(q, () => {
