@@ -273,6 +273,7 @@ describe('what lies in the place of a file of ours', () => {
 
   test('is not copied with the tokens of a store [S5d-6]', async () => {
     const shell = aShell()
+    await shell.run('init')
     await shell.run('lock', 'acquire', 'deploy')
     const leases = join(shell.folder, '.holdfast', 'store.db-leases')
     symlinkSync(aVictim(shell.folder), join(leases, `lock-${'0'.repeat(24)}-17.json`))
