@@ -12,6 +12,7 @@ import { type Candidate, type LiveKind, loadNames } from './live-names.ts'
 import { fillGroup, globalOptions, operationOf } from './program.ts'
 import type { GlobalOptions } from './settings.ts'
 import type { Verb } from './verb.ts'
+import { inCommandWords } from './wording.ts'
 
 /** Returned instead of names: the shell completes files best. */
 const files = ':files'
@@ -68,7 +69,10 @@ function named(groups: readonly Group[]): Candidate[] {
 }
 
 function summaryOf(verb: Verb): string {
-  return verb.summary ?? operationOf(verb)?.summary ?? ''
+  const operation = operationOf(verb)
+  const summary = verb.summary ?? operation?.summary ?? ''
+  // Building the schema of every verb would take too long.
+  return operation && summary.includes('`') ? inCommandWords(summary, verb, fieldsOf(operation)) : summary
 }
 
 function splitOnce(text: string, by: string): [string, string?] {
