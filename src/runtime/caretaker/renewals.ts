@@ -8,6 +8,7 @@ import { type LeaseRef, maxRenewals } from '../../operations/lease/lease.ts'
 import type { Execute } from '../../operations/table.ts'
 import type { Board, BoardEntry, BoardLease } from '../lease/board.ts'
 import { isSameLease } from '../lease/held-lease.ts'
+import { chunksOf } from '../session/pages.ts'
 import type { CaretakerReports } from './reports.ts'
 
 export interface RenewalOptions {
@@ -77,16 +78,18 @@ export class Renewals {
     const waiters = now - this.#board.beatAt > waitersAliveMs ? [] : [...this.#board.waiters()]
     const dueWaiters = waiters.filter((waiter) => this.#isDue(waiter, now, jitter))
     this.#doubtful = false
-    await this.#renewAll(due, async (some) => {
-      const { lost } = await this.#options.execute('lease.renew', { leases: some.map(renewalOf) })
-      return lost
-    })
+    const { execute } = this.#options
+    for (const some of chunksOf(due, maxRenewals))
+      await this.#renewSome(
+        some,
+        async () => (await execute('lease.renew', { leases: some.map(renewalOf) })).lost,
+      )
     // A waiter whose entry is gone finds out by itself and joins the line again.
-    await this.#renewAll(dueWaiters, async (some) => {
-      const input = { waiting: some.map(({ id, token }) => ({ id, token })) }
-      await this.#options.execute('locks.renewWaiters', input)
-      return []
-    })
+    for (const some of chunksOf(dueWaiters, maxRenewals))
+      await this.#renewSome(some, async () => {
+        await execute('locks.renewWaiters', { waiting: some.map(({ id, token }) => ({ id, token })) })
+        return []
+      })
     const kept = [...leases, ...waiters]
     this.#nextAt = Math.min(...kept.map(({ slot }) => this.#due.get(slot)?.at ?? now + lookAgainMs))
   }
@@ -99,23 +102,12 @@ export class Renewals {
     return this.#doubtful || at <= now
   }
 
-  async #renewAll<Entry extends BoardEntry>(
-    entries: readonly Entry[],
-    send: (some: readonly Entry[]) => Promise<readonly LeaseRef[]>,
-  ): Promise<void> {
-    for (let start = 0; start < entries.length; start += maxRenewals)
-      await this.#renewSome(entries.slice(start, start + maxRenewals), send)
-  }
-
   /** `send` returns what was lost. */
-  async #renewSome<Entry extends BoardEntry>(
-    entries: readonly Entry[],
-    send: (some: readonly Entry[]) => Promise<readonly LeaseRef[]>,
-  ): Promise<void> {
+  async #renewSome(entries: readonly BoardEntry[], send: () => Promise<readonly LeaseRef[]>): Promise<void> {
     // Counted from before the request: however long it takes, we never trust the lease longer than the store does.
     const requestedAt = this.#environment.monotonic()
     try {
-      const lost = await send(entries)
+      const lost = await send()
       const jitter = this.#jitter()
       for (const entry of entries) {
         // What is lost, the process is told, and strikes it when it gets around to it.
@@ -136,9 +128,8 @@ export class Renewals {
   async check(): Promise<void> {
     const leases = [...this.#board.leases()].map(refOf)
     try {
-      for (let start = 0; start < leases.length; start += maxRenewals) {
-        const input = { leases: leases.slice(start, start + maxRenewals) }
-        const { lost } = await this.#options.execute('lease.check', input)
+      for (const some of chunksOf(leases, maxRenewals)) {
+        const { lost } = await this.#options.execute('lease.check', { leases: some })
         for (const ref of lost) this.#reports.lost(ref)
       }
     } catch (error) {

@@ -11,6 +11,7 @@ import { isHoldfastError } from '../../errors.ts'
 import { type DeliveryClaim, maxAdapters, maxClaimed } from '../../operations/message/retry.ts'
 import type { Undeliverable } from '../../operations/message/undeliverable.ts'
 import type { InputOf } from '../../operations/table.ts'
+import { chunksOf } from '../session/pages.ts'
 import type { Session } from '../session/session.ts'
 import { attempt, attemptLeaseMs } from './attempt.ts'
 
@@ -134,10 +135,8 @@ export class Redelivery {
   }
 
   async #dueInMs(): Promise<number | null> {
-    const names = [...this.#adapters.keys()]
     const due: number[] = []
-    for (let start = 0; start < names.length; start += maxAdapters) {
-      const adapters = names.slice(start, start + maxAdapters)
+    for (const adapters of chunksOf([...this.#adapters.keys()], maxAdapters)) {
       const { dueInMs } = await this.#session.call('messages.nextDue', { adapters })
       if (dueInMs !== null) due.push(dueInMs)
     }
