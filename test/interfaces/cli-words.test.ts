@@ -43,6 +43,19 @@ describe('an error about a task', () => {
     expect(`${completed.stderr}${renewed.stderr}`).not.toMatch(/queue|item|no longer/)
   })
 
+  test('that is done speaks of tasks, too [S6-E3]', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'one', '--key', 'T-1')
+    await shell.run('task', 'claim', 'T-1')
+    await shell.run('task', 'complete', 'T-1')
+
+    const { code, stderr } = await shell.run('task', 'claim', 'T-1')
+
+    expect(code).toBe(4)
+    expect(stderr).toContain('task T-1 cannot go from Done to claimed')
+    expect(stderr).not.toMatch(/queue|item/)
+  })
+
   test('that another agent holds names the task [S6-E3]', async () => {
     const shell = aShell()
     await shell.run('task', 'add', 'one', '--key', 'T-1')
