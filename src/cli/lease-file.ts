@@ -108,7 +108,8 @@ export class LeaseFiles {
 
   /** The latest token of a lease on this that ended here in one of these ways. */
   findEnded(leased: Leased, ways: readonly Ended[]): number | undefined {
-    const tokens = ways.flatMap((how) => this.#ended(leased, how)).map(tokenOf)
+    const files = ways.flatMap((how) => this.#ended(leased, how))
+    const tokens = files.map(tokenOf).filter((token) => !Number.isNaN(token))
     return tokens.length === 0 ? undefined : Math.max(...tokens)
   }
 

@@ -10,7 +10,7 @@ export function claimItem(
   at: Clocks,
 ): Item {
   const to = stateOf(workflow, item.state).claimTo
-  if (!isInLine(item) || to === undefined) throw illegalMove(item, 'claimed', 'claim an item that is ready')
+  if (!isInLine(item) || to === undefined) throw illegalMove(item, 'claimed', 'claim one that is ready')
   return grantItem(item, to, workflow, holder, at)
 }
 

@@ -93,6 +93,19 @@ test('the links of a page lead to files and headings that are there, from npm to
   expect(repository.url).toMatch(/^git\+https:\/\/github\.com\/[\w-]+\/[\w-]+\.git$/)
 })
 
+test('the files that the architecture names are there [S6-43]', () => {
+  const files = ['src', 'scripts', 'test', 'docs'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
+  )
+  const named = [...readFileSync('ARCHITECTURE.md', 'utf8').matchAll(/`([\w/-]+\.(?:ts|mjs|sql))`/g)]
+  const missing = named
+    .map(([, name = '']) => name)
+    .filter((name) => !files.some((file) => `/${file}`.endsWith(`/${name}`)))
+
+  expect(missing).toEqual([])
+  expect(named.length).toBeGreaterThan(100)
+})
+
 function linksOf(page: string): { link: string; path: string; heading: string | undefined }[] {
   const text = readFileSync(page, 'utf8').replace(/^```[\s\S]*?^```$/gm, '')
   return [...text.matchAll(/\]\((?!\w+:)([^)\s]+)\)/g)].map(([, link = '']) => {

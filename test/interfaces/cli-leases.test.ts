@@ -1,7 +1,7 @@
 /** Leases of the command line: manual, under a token that is found again, or bound to a process that is named. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'holdfast'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -402,6 +402,26 @@ describe('a lease that was lost', () => {
     const renewed = await shell.run('lock', 'renew', 'gate')
 
     expect([lost.code, renewed.code]).toEqual([5, 0])
+  })
+
+  test.each([
+    ['lost', 'queue reclaim-stale q 0s'],
+    ['done', 'queue complete q k'],
+  ])('may be half noted as %s by a command that died [S6-E1]', async (how, end) => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    await claim(shell)
+    await shell.run(...end.split(' '))
+    await shell.run('queue', 'complete', 'q', 'k')
+    const folder = join(shell.folder, '.holdfast', 'store.db-leases')
+    const [noted = ''] = leaseFiles(shell)
+    renameSync(join(folder, noted), join(folder, `${noted}.4242`))
+
+    const { code, stderr } = await shell.run('queue', 'complete', 'q', 'k')
+
+    expect(noted).toMatch(new RegExp(`^${how}-`))
+    expect(code).toBe(5)
+    expect(stderr).toContain('no token was given')
   })
 
   test('is not taken for lost because somebody mistyped its token [S6-E1]', async () => {

@@ -54,6 +54,19 @@ describe('an error about a task', () => {
     expect(stderr).toMatch(/^error {2}task T-1 is no longer yours \(it is Todo now\)\n/)
   })
 
+  test('that is done speaks of tasks, too [S6-E3]', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'one', '--key', 'T-1')
+    await shell.run('task', 'claim', 'T-1')
+    await shell.run('task', 'complete', 'T-1')
+
+    const { code, stderr } = await shell.run('task', 'claim', 'T-1')
+
+    expect(code).toBe(4)
+    expect(stderr).toContain('task T-1 cannot go from Done to claimed')
+    expect(stderr).not.toMatch(/queue|item/)
+  })
+
   test('that another agent holds names the task [S6-E3]', async () => {
     const shell = aShell()
     await shell.run('task', 'add', 'one', '--key', 'T-1')
