@@ -1,6 +1,6 @@
 /** Why a lock is held or free, and why a run does not continue. */
 import { type Explanation, explainHeld, explanation } from './explain.ts'
-import type { Holding } from './holding.ts'
+import { type Holding, isOver } from './holding.ts'
 import type { Lock } from './lock.ts'
 import type { Run } from './run.ts'
 
@@ -23,7 +23,7 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
       next: [{ what: 'the first in line gets it', inMs: Math.max(0, holder.remainingMs) }],
     })
   }
-  if (holder.status === 'expired' || holder.status === 'stale') {
+  if (isOver(holder)) {
     return explanation('free', `the lease of ${holder.agent} has lapsed: whoever asks next gets it`, {
       holder,
       evidence: line,

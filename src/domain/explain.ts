@@ -3,7 +3,7 @@
  * be done. It only presents loaded facts and decides nothing.
  */
 import { formatDuration } from './duration.ts'
-import { type Holding, isLost } from './holding.ts'
+import { type Holding, isLost, isOrphaned } from './holding.ts'
 
 /** `stuck`: nothing will happen on its own. */
 export type ExplainVerdict = 'ready' | 'held' | 'waiting' | 'stuck' | 'free' | 'closed' | 'gone'
@@ -44,7 +44,7 @@ export const healNow: SafeAct = {
 export function explainHeld(holder: Holding, subject: string, evidence: readonly string[]): Explanation {
   const name = holder.agent ?? 'an unknown agent'
   const facts = { holder, evidence }
-  if (holder.kind === 'bound' && holder.liveness === 'dead') {
+  if (isOrphaned(holder)) {
     return explanation('stuck', `${name} held it and is dead: ${holder.evidence}`, {
       ...facts,
       next: [{ what: `the next recovery frees ${subject}`, inMs: 0 }],

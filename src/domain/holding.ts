@@ -80,6 +80,16 @@ export function runningHosts({ instances, judged }: Processes): ReadonlySet<stri
 }
 
 /** The lease has expired, or its holder is proven dead: the next recovery takes it. */
-export function isLost({ status, liveness, kind }: Holding): boolean {
-  return status === 'expired' || status === 'stale' || (kind === 'bound' && liveness === 'dead')
+export function isLost(holding: Holding): boolean {
+  return isOver(holding) || isOrphaned(holding)
+}
+
+/** The lease has expired. */
+export function isOver({ status }: Holding): boolean {
+  return status === 'expired' || status === 'stale'
+}
+
+/** The process that should renew the lease is proven dead. */
+export function isOrphaned({ kind, liveness }: Holding): boolean {
+  return kind === 'bound' && liveness === 'dead'
 }

@@ -10,6 +10,10 @@ import { costToNext, PatternIndex } from './pattern-index.ts'
 import { assertQuota, type Quotas } from './quota.ts'
 
 export const reservationPrefix = 'paths:'
+export function isReservationName(name: string): boolean {
+  return name.startsWith(reservationPrefix)
+}
+
 export const maxPatterns = 50
 export const maxHolding = 50
 /**

@@ -1,3 +1,7 @@
+/**
+ * Resubmitting an open change. Given fields replace the old ones; the others stay. The holder of the change has already
+ * read its payload and facts, so those stay fixed until it lets go; only head, priority and attempts may change.
+ */
 import { changeDependencies, isOtherParent, isOtherSet, type Surroundings } from './dependency.ts'
 import { editItem, heldError, type Item } from './item.ts'
 import { isSameJson, type Json } from './json.ts'

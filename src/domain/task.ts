@@ -1,3 +1,8 @@
+/**
+ * A task: an item that people and agents read. Its text lives in the item's data and payload; lease, dependencies,
+ * versions and recovery are the item's. The durable owner is the agent the task belongs to; the holder is the agent
+ * working on it.
+ */
 import { type Clocks, heldError, type Item, illegalMove, setItemPriority } from './item.ts'
 import { claimItemByName } from './item-claim.ts'
 import { assertHolds } from './item-end.ts'

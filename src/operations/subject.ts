@@ -66,10 +66,11 @@ export function newestEvents(of: Pick<StoredEvent, 'subject' | 'id'>, limit: num
 }
 
 /** Rows needed to change what an existing item waits for. */
-export const surroundingsOf = (id: string, awaited: readonly string[]) => ({
-  dependents: { select: 'transitiveDependents', id, limit: maxWalked } as const,
-  awaited: { select: 'transitiveBlockers', ids: awaited, limit: maxWalked } as const,
-})
+export const surroundingsOf = (id: string, awaited: readonly string[]) =>
+  need({
+    dependents: { select: 'transitiveDependents', id, limit: maxWalked },
+    awaited: { select: 'transitiveBlockers', ids: awaited, limit: maxWalked },
+  })
 
 export const noSurroundings = { dependents: null, awaited: null } as const
 

@@ -2,11 +2,14 @@
 import * as z from 'zod'
 import { type Alert, decideAlerts, type QueueEndings } from '../../domain/alert.ts'
 import { crashPatterns, suspectAgents } from '../../domain/crash-pattern.ts'
+import { isOrphaned, isOver } from '../../domain/holding.ts'
 import type { Context } from '../../port/command.ts'
 import type { DefinedQueue, QueueGlance } from '../../port/queue.ts'
-import { view } from '../operation.ts'
-import { type HeldView, isOver } from './held.ts'
-import { endings, type QueueRow } from './queue-row.ts'
+import type { Loaded } from '../../port/selector.ts'
+import { crashNeeds } from '../lease/watch.ts'
+import { need, view } from '../operation.ts'
+import { type HeldView, heldNeeds } from './held.ts'
+import { endings, type QueueRow, watchedNeed } from './queue-row.ts'
 
 export const alertView = view(() => ({
   code: z.string(),
@@ -14,6 +17,29 @@ export const alertView = view(() => ({
   what: z.string(),
   next: z.string(),
 }))
+
+/** Processes that send messages check at least every 10 s. */
+const unsentMs = 60_000
+/** How many adapters are named. */
+const maxUnsent = 5
+/** Dead letters are counted up to this number. */
+const maxLetters = 100
+/** How many runs are shown. */
+const maxRuns = 20
+
+/** The rows from which the whole fleet is judged. */
+export const fleetNeeds = need({
+  ...heldNeeds,
+  ...crashNeeds,
+  queues: watchedNeed,
+  runs: { select: 'runPage', status: 'running', after: null, limit: maxRuns },
+  pending: { select: 'openMessageCount', sender: null },
+  letters: { select: 'messages', phase: 'dead', sender: null, after: null, limit: maxLetters },
+  unsent: { select: 'overdueDeliveries', overdueMs: unsentMs, limit: maxUnsent },
+  history: { select: 'recoveryHistory', queue: null },
+  lapsed: { select: 'lapsedCounts', queue: null, name: null, instances: [] },
+})
+export type FleetRows = Loaded<typeof fleetNeeds>
 
 /** How each queue has fared lately. */
 function lateEndings(queues: readonly DefinedQueue[], glances: readonly QueueGlance[]): QueueEndings[] {
@@ -29,20 +55,12 @@ function lateEndings(queues: readonly DefinedQueue[], glances: readonly QueueGla
   })
 }
 
-export type CrashRows = Parameters<typeof suspectAgents>[0]
-
 interface AlertRows {
   readonly held: readonly HeldView[]
   readonly queues: readonly QueueRow[]
   readonly glances: readonly QueueGlance[]
   readonly swept: number | null
-  readonly rows: {
-    readonly queues: { readonly queues: readonly DefinedQueue[] }
-    readonly losses: Parameters<typeof crashPatterns>[0]
-    readonly ends: CrashRows
-    readonly letters: { readonly rows: readonly unknown[] }
-    readonly unsent: readonly { readonly adapter: string; readonly dueAt: number }[]
-  }
+  readonly rows: FleetRows
   readonly context: Context
 }
 
@@ -60,7 +78,7 @@ export function alertsFor({ held, queues, glances, swept, rows, context }: Alert
     lapsed: over.length,
     lapsedForMs: Math.max(0, ...over.map(({ holder }) => -holder.remainingMs)),
     sweptAgoMs: swept === null ? null : context.wall - swept,
-    orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,
+    orphaned: held.filter(({ holder }) => isOrphaned(holder)).length,
     unrenewed: late.map(({ title, holder }) => ({
       title,
       holder: holder.agent,

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { lossOf, lossSubject } from '../../domain/commit-loss.ts'
 import { examine, maxVainWaits } from '../../domain/doctor.ts'
 import { healerSilentMs } from '../../domain/healer.ts'
-import { type Processes, runningHosts } from '../../domain/holding.ts'
+import { isOrphaned, type Processes, runningHosts } from '../../domain/holding.ts'
 import { lastSweptAt } from '../../domain/instance.ts'
 import { isUnhealthy, longTransactionMs } from '../../domain/store-check.ts'
 import { wordIn } from '../../domain/task.ts'
@@ -11,8 +11,7 @@ import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
 import { newestEvents } from '../subject.ts'
-import { alertsFor } from './alerts.ts'
-import { fleetNeeds } from './fleet.ts'
+import { alertsFor, fleetNeeds } from './alerts.ts'
 import { heldThings, judged, titleOf } from './held.ts'
 import { glancesOf, queueRows } from './queue-row.ts'
 
@@ -127,7 +126,7 @@ export const doctor = operation({
         lockBlockers: rows.lockBlockers,
         commitLosses: rows.commitLosses.map(lossOf),
         wall: context.wall,
-        orphaned: held.filter(({ holder }) => holder.kind === 'bound' && holder.liveness === 'dead').length,
+        orphaned: held.filter(({ holder }) => isOrphaned(holder)).length,
         alerts: alertsFor({
           held,
           queues: queueRows(rows, glances, context),

@@ -31,7 +31,7 @@ import type { DefinedQueue } from '../../port/queue.ts'
 import { text } from '../fields.ts'
 import { lockRef } from '../lease/lease.ts'
 import { crashNeeds, maxRunning } from '../lease/watch.ts'
-import { ask, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
+import { ask, need, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import { lineBefore } from '../queue/line.ts'
 import { asFreed, closedBlockers, newestEvents, workflowOf } from '../subject.ts'
 import { type Kind, kinds } from './find.ts'
@@ -161,14 +161,14 @@ function tell(
 
 function itemStep(found: Item, closed: readonly string[], of: Asked): Step<FleetExplanation> {
   const { context, processes } = of
-  const needs = {
-    defined: { select: 'queue', name: found.queue } as const,
-    blockers: { select: 'itemsById', ids: found.waitingFor } as const,
-    locks: { select: 'lock', name: processingLockName(found.queue) } as const,
+  const needs = need({
+    defined: { select: 'queue', name: found.queue },
+    blockers: { select: 'itemsById', ids: found.waitingFor },
+    locks: { select: 'lock', name: processingLockName(found.queue) },
     line: lineBefore(found),
     history: historyOf('item', found.id),
-    instances: { select: 'instances', ids: found.instance === null ? [] : [found.instance] } as const,
-  }
+    instances: { select: 'instances', ids: found.instance === null ? [] : [found.instance] },
+  })
   return ask(needs, ({ defined, blockers, locks, line, history, instances }) => {
     const known = { ...processes, instances: [...instances, ...processes.instances] }
     const { queue } = required(defined, { kind: 'queue', id: found.queue })
@@ -203,11 +203,11 @@ function liveHolders(locks: readonly Lock[], { processes, context }: Asked): Hol
 
 function lockStep({ locks, waiting }: LockLine, of: Asked): Step<FleetExplanation> {
   const ids = locks.flatMap(({ instance }) => instance ?? [])
-  const needs = {
-    instances: { select: 'instances', ids } as const,
+  const needs = need({
+    instances: { select: 'instances', ids },
     // Each slot of a lock has its own number and history. The first says the most.
     history: historyOf('lock', lockRef(locks[0] ?? { name: of.id, slot: 0 })),
-  }
+  })
   return ask(needs, ({ instances, history }) => {
     const known = { ...of.processes, instances: [...instances, ...of.processes.instances] }
     const slots = locks
@@ -218,10 +218,10 @@ function lockStep({ locks, waiting }: LockLine, of: Asked): Step<FleetExplanatio
 }
 
 function messageStep(message: Message, of: Asked): Step<FleetExplanation> {
-  const needs = {
-    deliveries: { select: 'deliveriesOf', messages: [message.id] } as const,
+  const needs = need({
+    deliveries: { select: 'deliveriesOf', messages: [message.id] },
     history: historyOf('message', message.id),
-  }
+  })
   return ask(needs, ({ deliveries, history }) => {
     const explained = explainMessage({ message, deliveries }, of.context.now)
     return tell(of, explained, { title: `${message.type} from ${message.sender}`, history })
@@ -229,10 +229,10 @@ function messageStep(message: Message, of: Asked): Step<FleetExplanation> {
 }
 
 function runStep(run: Run, of: Asked): Step<FleetExplanation> {
-  const needs = {
-    locks: { select: 'lock', name: run.lock } as const,
+  const needs = need({
+    locks: { select: 'lock', name: run.lock },
     history: historyOf('run', run.run),
-  }
+  })
   return ask(needs, ({ locks, history }) => {
     const lock = locks.find(({ token, delayedSince }) => token === run.token && delayedSince === null)
     const holder = lock ? describeHolding(lock, of.processes, of.context.now) : null
@@ -242,12 +242,12 @@ function runStep(run: Run, of: Asked): Step<FleetExplanation> {
 
 function queueStep(defined: DefinedQueue, of: Asked): Step<FleetExplanation> {
   const { queue } = defined
-  const needs = {
+  const needs = need({
     ...glancesOf([defined]),
     items: heldNeeds.items,
-    locks: { select: 'lock', name: processingLockName(queue.name) } as const,
+    locks: { select: 'lock', name: processingLockName(queue.name) },
     history: historyOf('queue', queue.name),
-  }
+  })
   return ask(needs, ({ glances, items, locks, history }) => {
     const [counted] = queueRows({ queues: { queues: [defined] }, items }, glances, of.context)
     const { ready, waiting, held, quarantined, oldestReadyMs } = required(counted, of)

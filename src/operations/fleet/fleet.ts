@@ -1,23 +1,16 @@
 /** The whole fleet at a glance: queues, what is held and by whom, agents, runs, messages, healing, alerts. */
 import * as z from 'zod'
 import { suspectAgents } from '../../domain/crash-pattern.ts'
-import { isLost, type Judged } from '../../domain/holding.ts'
-import { type Instance, lastSweptAt } from '../../domain/instance.ts'
-import { crashNeeds } from '../lease/watch.ts'
+import { isLost, isOver, type Judged } from '../../domain/holding.ts'
+import { lastSweptAt } from '../../domain/instance.ts'
 import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
 import { runView, viewRun } from '../run/view.ts'
-import { alertsFor, alertView, type CrashRows } from './alerts.ts'
-import { type HeldView, heldNeeds, heldThings, heldView, isOver, judged } from './held.ts'
-import { glancesOf, queueRow, queueRows, watchedNeed } from './queue-row.ts'
+import { alertsFor, alertView, type FleetRows, fleetNeeds } from './alerts.ts'
+import { type HeldView, heldThings, heldView, judged } from './held.ts'
+import { glancesOf, queueRow, queueRows } from './queue-row.ts'
 
 /** How many held things are shown. */
 const maxShown = 20
-/** Processes that send messages check at least every 10 s. */
-const unsentMs = 60_000
-/** How many adapters are named. */
-const maxUnsent = 5
-/** Dead letters are counted up to this number. */
-const maxLetters = 100
 
 const statusView = view(() => ({
   at: z.number(),
@@ -55,18 +48,6 @@ const statusView = view(() => ({
 /** The whole fleet at a glance. */
 export type FleetStatus = OutputOf<typeof statusView>
 
-export const fleetNeeds = {
-  ...heldNeeds,
-  ...crashNeeds,
-  queues: watchedNeed,
-  runs: { select: 'runPage', status: 'running', after: null, limit: maxShown } as const,
-  pending: { select: 'openMessageCount', sender: null } as const,
-  letters: { select: 'messages', phase: 'dead', sender: null, after: null, limit: maxLetters } as const,
-  unsent: { select: 'overdueDeliveries', overdueMs: unsentMs, limit: maxUnsent } as const,
-  history: { select: 'recoveryHistory', queue: null } as const,
-  lapsed: { select: 'lapsedCounts', queue: null, name: null, instances: [] } as const,
-}
-
 export const status = operation({
   name: 'fleet.status',
   summary: 'Show the whole fleet: queues, who holds what, agents, runs, messages, alerts.',
@@ -94,7 +75,7 @@ export const status = operation({
         runs: rows.runs.rows.map((run) => viewRun(run, context.now)),
         messages: { pending: rows.pending, dead: rows.letters.rows.length },
         recovery: {
-          due: dueNow(rows.lapsed, held),
+          due: dueNow(rows, held),
           lastRunAt: rows.history.last?.at ?? null,
           lastSweptAt: swept,
         },
@@ -105,24 +86,14 @@ export const status = operation({
 })
 
 /** Lapsed leases, plus those that dead holders have and that have not lapsed yet. */
-function dueNow(lapsed: Lapsed, held: readonly HeldView[]): number {
+function dueNow({ lapsed }: FleetRows, held: readonly HeldView[]): number {
   const orphans = held.filter(({ holder }) => isLost(holder) && !isOver(holder)).length
   return lapsed.items + lapsed.locks + lapsed.deliveries + orphans
 }
 
-interface Lapsed {
-  readonly items: number
-  readonly locks: number
-  readonly deliveries: number
-}
-
 /** Every agent that has a process here, holds something, or lost something in the last hour. */
 function agentRows(
-  rows: {
-    readonly running: readonly Instance[]
-    readonly losses: readonly { readonly agent: string }[]
-    readonly ends: CrashRows
-  },
+  rows: FleetRows,
   held: readonly HeldView[],
   seen: readonly Judged[],
 ): FleetStatus['agents'] {

@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import type { BoundedCount } from '../../domain/count.ts'
 import type { Delivery } from '../../domain/delivery.ts'
-import { describeHolding, type Holding, type Processes } from '../../domain/holding.ts'
+import { describeHolding, type Processes } from '../../domain/holding.ts'
 import type { Item } from '../../domain/item.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { readWords, taskQueue } from '../../domain/task.ts'
@@ -10,7 +10,7 @@ import { lazily } from '../../lazily.ts'
 import { text } from '../fields.ts'
 import { type Leased, leasedThings } from '../lease/lease.ts'
 import { maxJudged, maxRunning, shownKind } from '../lease/watch.ts'
-import { type OutputOf, view } from '../operation.ts'
+import { need, type OutputOf, view } from '../operation.ts'
 
 const maxHeld = 10_000
 
@@ -54,22 +54,18 @@ export const heldView = view(() => ({
 
 export type HeldView = OutputOf<typeof heldView>
 
-export const heldNeeds = {
-  items: { select: 'heldItems', queue: null, limit: maxHeld } as const,
-  locks: { select: 'heldLocks', limit: maxHeld } as const,
-  deliveries: { select: 'heldDeliveries', limit: maxHeld } as const,
-  running: { select: 'runningInstances', limit: maxRunning } as const,
-}
+export const heldNeeds = need({
+  items: { select: 'heldItems', queue: null, limit: maxHeld },
+  locks: { select: 'heldLocks', limit: maxHeld },
+  deliveries: { select: 'heldDeliveries', limit: maxHeld },
+  running: { select: 'runningInstances', limit: maxRunning },
+})
 
 /** How many items of each queue are held, as far as they were loaded. */
 export function countHeld(items: HeldRows['items']): (queue: string) => BoundedCount {
   const counts = new Map<string, number>()
   for (const { item } of items) counts.set(item.queue, (counts.get(item.queue) ?? 0) + 1)
   return (queue) => ({ count: counts.get(queue) ?? 0, more: items.length === maxHeld })
-}
-
-export function isOver({ status: state }: Holding): boolean {
-  return state === 'expired' || state === 'stale'
 }
 
 export type HeldRows = {

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { endingOf } from '../../domain/workflow.ts'
 import type { Context } from '../../port/command.ts'
 import type { DefinedQueue, QueueGlance } from '../../port/queue.ts'
-import { type OutputOf, view } from '../operation.ts'
+import { need, type OutputOf, view } from '../operation.ts'
 import { knownWorkflow } from '../subject.ts'
 import { countHeld, type HeldRows } from './held.ts'
 
@@ -42,11 +42,11 @@ function namesOf(queues: readonly DefinedQueue[]): string[] {
 }
 
 export function glancesOf(queues: readonly DefinedQueue[]) {
-  return { glances: { select: 'queueGlances', queues: namesOf(queues), limit: maxCount } as const }
+  return need({ glances: { select: 'queueGlances', queues: namesOf(queues), limit: maxCount } })
 }
 
 export function readyCountsOf(queues: readonly DefinedQueue[]) {
-  return { ready: { select: 'readyCounts', queues: namesOf(queues), limit: maxCount } as const }
+  return need({ ready: { select: 'readyCounts', queues: namesOf(queues), limit: maxCount } })
 }
 
 export function queueRows(

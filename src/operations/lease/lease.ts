@@ -6,11 +6,11 @@ import { eventKinds } from '../../domain/event.ts'
 import type { Item } from '../../domain/item.ts'
 import { isHolder, renew as renewLease } from '../../domain/lease.ts'
 import type { Lock } from '../../domain/lock.ts'
-import { isOver, reservationPrefix } from '../../domain/reservation.ts'
+import { isOver, isReservationName } from '../../domain/reservation.ts'
 import { lazily } from '../../lazily.ts'
 import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { type OutputOf, operation, reply } from '../operation.ts'
+import { need, type OutputOf, operation, reply } from '../operation.ts'
 import { newestEvents } from '../subject.ts'
 
 export const maxRenewals = 200
@@ -47,7 +47,7 @@ export function lockNameOf(ref: string): string {
 }
 
 export function isReservation({ kind, id }: LeaseRef): boolean {
-  return kind === 'lock' && id.startsWith(reservationPrefix)
+  return kind === 'lock' && isReservationName(id)
 }
 
 /** What can be leased: its kind, the id that names it, and its row. */
@@ -69,16 +69,17 @@ export function leasedThings(rows: {
   ]
 }
 
-export const leaseNeeds = (leases: readonly LeaseRef[]) => ({
-  items: {
-    select: 'itemsById',
-    ids: leases.filter(({ kind }) => kind === 'item').map(({ id }) => id),
-  } as const,
-  locks: {
-    select: 'locksByRef',
-    refs: leases.filter(({ kind }) => kind === 'lock').map(({ id }) => id),
-  } as const,
-})
+export const leaseNeeds = (leases: readonly LeaseRef[]) =>
+  need({
+    items: {
+      select: 'itemsById',
+      ids: leases.filter(({ kind }) => kind === 'item').map(({ id }) => id),
+    },
+    locks: {
+      select: 'locksByRef',
+      refs: leases.filter(({ kind }) => kind === 'lock').map(({ id }) => id),
+    },
+  })
 
 export const renew = operation({
   name: 'lease.renew',

@@ -10,7 +10,7 @@ import type { Context } from '../../port/command.ts'
 import type { Remark } from '../../port/decision.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { type OutputOf, operation, reply } from '../operation.ts'
+import { need, type OutputOf, operation, reply } from '../operation.ts'
 import { type Leased, leasedThings } from './lease.ts'
 
 /** Leases of each kind that one read finds. */
@@ -58,11 +58,11 @@ export const warnNear = operation({
 function nearNeeds(leases: readonly NearLease[] | null) {
   const of = (wanted: NearLease['kind']) =>
     leases === null ? null : leases.filter(({ kind }) => kind === wanted).map(({ id }) => id)
-  return {
-    items: { select: 'nearItems', ids: of('item'), limit: maxNear } as const,
-    locks: { select: 'nearLocks', ids: of('lock'), limit: maxNear } as const,
-    deliveries: { select: 'nearDeliveries', ids: of('delivery'), limit: maxNear } as const,
-  }
+  return need({
+    items: { select: 'nearItems', ids: of('item'), limit: maxNear },
+    locks: { select: 'nearLocks', ids: of('lock'), limit: maxNear },
+    deliveries: { select: 'nearDeliveries', ids: of('delivery'), limit: maxNear },
+  })
 }
 
 function nearLeases(rows: Loaded<ReturnType<typeof nearNeeds>>, now: number): Leased[] {

@@ -74,10 +74,10 @@ const staleLocks = view(() => ({
 /** How many leases have expired or lost their holder, and which. */
 export type StaleLocks = OutputOf<typeof staleLocks>
 
-export const crashNeeds = {
-  losses: { select: 'losses', sinceMs: patternWindowMs, limit: maxLosses } as const,
-  ends: { select: 'grantEnds', window: eventWindow } as const,
-}
+export const crashNeeds = need({
+  losses: { select: 'losses', sinceMs: patternWindowMs, limit: maxLosses },
+  ends: { select: 'grantEnds', window: eventWindow },
+})
 
 export const detectStaleLocks = operation({
   name: 'recovery.detectStaleLocks',

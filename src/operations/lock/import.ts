@@ -3,7 +3,8 @@ import * as z from 'zod'
 import { arriveLock, arriveRun } from '../../domain/arrival.ts'
 import type { StoredEvent } from '../../domain/event.ts'
 import type { Lock } from '../../domain/lock.ts'
-import { reservationPrefix } from '../../domain/reservation.ts'
+import { queueOfLock } from '../../domain/queue.ts'
+import { isReservationName } from '../../domain/reservation.ts'
 import { runMoves } from '../../domain/run.ts'
 import { uniqueBy } from '../../domain/unique.ts'
 import { lazily } from '../../lazily.ts'
@@ -12,7 +13,6 @@ import { lockRef } from '../lease/lease.ts'
 import { ask, change, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import { count } from '../run/control.ts'
 import { newestEvents } from '../subject.ts'
-import { processingPrefix } from './name.ts'
 
 /** Locks, and also runs, that one transaction imports. */
 export const maxImportedLocks = 100
@@ -21,7 +21,7 @@ const maxPast = 500
 
 export const lockEntry = lazily(() =>
   z.strictObject({
-    name: fields.name.refine((name) => !name.startsWith(reservationPrefix), {
+    name: fields.name.refine((name) => !isReservationName(name), {
       error: 'names beginning with "paths:" are reservations',
     }),
     holder: fields.name,
@@ -127,7 +127,7 @@ function arriveLocks(
       known.push(entry.name)
       continue
     }
-    const slots = entry.name.startsWith(processingPrefix) ? null : 1
+    const slots = queueOfLock(entry.name) === null ? 1 : null
     const lock = arriveLock({ ...entry, slots }, held(entry.name), at)
     if (lock === null) busy.push(entry.name)
     else locks.push({ lock, entry })

@@ -4,7 +4,7 @@ import { pauseRun, type Run } from '../../domain/run.ts'
 import type { Caller, Context } from '../../port/command.ts'
 import type { Change, Remark } from '../../port/decision.ts'
 import { lockRef } from '../lease/lease.ts'
-import { change } from '../operation.ts'
+import { change, need } from '../operation.ts'
 
 /** Ends the lapsed locks that a grant clears away. */
 export function endings(acquired: { outcome: string; ended?: readonly Lock[] }, caller: Caller): Change[] {
@@ -46,9 +46,10 @@ export function refusedRelease(
 }
 
 /** Rows needed when locks end; none for locks that were held for no run. */
-export const runNeeds = (locks: readonly Pick<Lock, 'run'>[]) => ({
-  runs: { select: 'runsByName', runs: locks.flatMap(({ run }) => run ?? []) } as const,
-})
+export const runNeeds = (locks: readonly Pick<Lock, 'run'>[]) =>
+  need({
+    runs: { select: 'runsByName', runs: locks.flatMap(({ run }) => run ?? []) },
+  })
 
 /** Pauses what ran under the grants that ended. A run that has continued under another grant is left alone. */
 export function pausedRuns(

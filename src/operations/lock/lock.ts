@@ -22,7 +22,7 @@ import type { Change, Decision } from '../../port/decision.ts'
 import { claimant, holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { lockGrant } from '../lease/lease.ts'
-import { ask, change, type InputWith, type OutputOf, operation, type Step } from '../operation.ts'
+import { ask, change, type InputWith, need, type OutputOf, operation, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
 import { leaving } from './line.ts'
 import { endings, lockChange, lockRemark, pausedRuns, refusedRelease, runNeeds } from './lock-change.ts'
@@ -110,9 +110,9 @@ export const acquireLock = operation({
 function turnNeeds({ name, slots = 1, wait, waiter }: InputWith<typeof acquireInput>, caller: Caller) {
   const limit = (caller.quotas ?? defaultQuotas).lockWaits
   const isNew = wait === true && waiter === undefined
-  return {
+  return need({
     // A caller already in line was counted when it joined.
-    waits: isNew ? ({ select: 'waitersOfAgent', agent: caller.agent, limit } as const) : null,
+    waits: isNew ? { select: 'waitersOfAgent', agent: caller.agent, limit } : null,
     // For a newcomer, as many as may stand in line. Otherwise as many as may go before the caller, and at least 2, to
     // tell whether anybody else is waiting.
     line: {
@@ -120,9 +120,9 @@ function turnNeeds({ name, slots = 1, wait, waiter }: InputWith<typeof acquireIn
       name,
       waiter: waiter ?? null,
       limit: isNew ? maxWaiters : Math.max(slots, 2),
-    } as const,
+    },
     process: claimant(caller),
-  }
+  })
 }
 
 function requestOf(input: InputWith<typeof acquireInput>, process: Claimant, context: Context): NamedRequest {

@@ -1,19 +1,20 @@
-import { reservationPrefix } from '../../domain/reservation.ts'
+/** Name and slot count of a named lock. */
+import { queueOfLock } from '../../domain/queue.ts'
+import { isReservationName } from '../../domain/reservation.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 
 const maxSlots = 1000
 
-export const processingPrefix = 'queue:'
 /** A processing lock belongs to its queue. Only reads and an operator's forced actions reach it by name. */
 const ownName = lazily(() =>
-  fields.name.refine((name) => !name.startsWith(processingPrefix), {
+  fields.name.refine((name) => queueOfLock(name) === null, {
     error: 'names beginning with "queue:" are processing locks; use the methods of their queue',
   }),
 )
 export const lockName = lazily(() => ownName().describe('Name of the lock.'))
 export const newName = lazily(() =>
-  ownName().refine((name) => !name.startsWith(reservationPrefix), {
+  ownName().refine((name) => !isReservationName(name), {
     error: 'names beginning with "paths:" are reservations; use reserve()',
   }),
 )

@@ -10,7 +10,7 @@ import type { Caller, Context } from '../../port/command.ts'
 import type { Decision, Remark } from '../../port/decision.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { ask, type InputWith, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
+import { ask, type InputWith, need, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import {
   acksOf,
   allowanceChange,
@@ -38,11 +38,12 @@ const ackResult = view(() => ({
 /** The outcome of an acknowledgement. */
 export type AckAnswer = OutputOf<typeof ackResult>
 
-const ackNeeds = ({ message }: InputWith<typeof ref>, { agent }: Caller) => ({
-  found: byRef(message),
-  allowance: { select: 'allowances', names: [acksOf(agent)] } as const,
-  known: { select: 'recipients', names: [agent], limit: 1 } as const,
-})
+const ackNeeds = ({ message }: InputWith<typeof ref>, { agent }: Caller) =>
+  need({
+    found: byRef(message),
+    allowance: { select: 'allowances', names: [acksOf(agent)] },
+    known: { select: 'recipients', names: [agent], limit: 1 },
+  })
 type AckRows = Loaded<ReturnType<typeof ackNeeds>>
 
 export const receiveAck = operation({

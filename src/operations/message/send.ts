@@ -12,7 +12,7 @@ import type { Caller, Context } from '../../port/command.ts'
 import type { Change, Decision } from '../../port/decision.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { ask, change, type InputWith, type OutputOf, operation, type Step, view } from '../operation.ts'
+import { ask, change, type InputWith, need, type OutputOf, operation, type Step, view } from '../operation.ts'
 import {
   allowanceChange,
   allRecipients,
@@ -91,12 +91,12 @@ const input = lazily(() => ({
 type Input = InputWith<typeof input>
 
 function sendNeeds(asked: Input, { agent }: Caller) {
-  return {
-    named: { select: 'recipients', names: namesIn(asked, agent), limit: maxNamed } as const,
-    everybody: asked.to === '*' ? ({ select: 'recipients', names: null, limit: maxKnown } as const) : null,
-    allowance: { select: 'allowances', names: [sendsOf(agent)] } as const,
+  return need({
+    named: { select: 'recipients', names: namesIn(asked, agent), limit: maxNamed },
+    everybody: asked.to === '*' ? { select: 'recipients', names: null, limit: maxKnown } : null,
+    allowance: { select: 'allowances', names: [sendsOf(agent)] },
     parent: asked.parent === undefined ? null : byRef(asked.parent),
-  }
+  })
 }
 type Rows = Loaded<ReturnType<typeof sendNeeds>>
 

@@ -52,10 +52,10 @@ interface Declared {
 
 /** Rows of the parent and blockers: an id may be in any queue, a key only in this one. */
 export function dependencyNeeds(queue: string, { parent, blockers }: Declared) {
-  const needs = {
-    parent: parent == null ? null : ({ select: 'item', queue, ref: parent, stacks: true } as const),
-    blockersById: blockers?.length ? ({ select: 'itemsById', ids: blockers } as const) : null,
-  }
+  const needs = need({
+    parent: parent == null ? null : { select: 'item', queue, ref: parent, stacks: true },
+    blockersById: blockers?.length ? { select: 'itemsById', ids: blockers } : null,
+  })
   // A shortcut: most items wait for nothing, and this runs for every item.
   if (!blockers?.length) return needs
   const byKey = blockers.map((ref) => [`blocker ${ref}`, { select: 'item', queue, ref } as const] as const)

@@ -10,7 +10,7 @@ import type { DefinedQueue } from '../../port/queue.ts'
 import { leaseLength } from '../agent/claimant.ts'
 import { itemGrant, lockGrant } from '../lease/lease.ts'
 import { endings, lockChange } from '../lock/lock-change.ts'
-import { ask, change, reply, type Step } from '../operation.ts'
+import { ask, change, need, reply, type Step } from '../operation.ts'
 import { workflowOf } from '../subject.ts'
 import { viewItem, viewLease, viewLock } from '../view.ts'
 import { type ClaimOutcome, heldAnswer, pausedAnswer } from './claim-outcome.ts'
@@ -32,12 +32,12 @@ export function claimUnderLock(
   const workflow = workflowOf(defined)
   const leaseMs = leaseLength(input.leaseMs, context, queue)
   const name = processingLockName(queue.name)
-  const needs = {
-    locks: { select: 'lock', name } as const,
-    floor: { select: 'tokenFloor' } as const,
-    nextDueAt: { select: 'nextDueAt', queue: queue.name } as const,
-    locked: { select: 'lockedItems', name } as const,
-  }
+  const needs = need({
+    locks: { select: 'lock', name },
+    floor: { select: 'tokenFloor' },
+    nextDueAt: { select: 'nextDueAt', queue: queue.name },
+    locked: { select: 'lockedItems', name },
+  })
   return ask(needs, ({ locks, floor, locked, nextDueAt }): Decision<ClaimOutcome> => {
     const request = {
       ...holder,

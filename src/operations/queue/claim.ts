@@ -1,3 +1,4 @@
+/** Claiming work: next, claimMany, nextWithLock. */
 import type { Item } from '../../domain/item.ts'
 import { claimItem } from '../../domain/item-claim.ts'
 import { InvalidError } from '../../errors.ts'
@@ -5,7 +6,7 @@ import type { Caller } from '../../port/command.ts'
 import { claimant, holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { itemGrant } from '../lease/lease.ts'
-import { change, operation, type Step } from '../operation.ts'
+import { change, need, operation, type Step } from '../operation.ts'
 import { workflowOf } from '../subject.ts'
 import { viewItem, viewLease } from '../view.ts'
 import {
@@ -20,11 +21,11 @@ import { claimUnderLock } from './claim-under-lock.ts'
 import { firstInLine, lineOf } from './line.ts'
 
 function claimNeeds(queue: string, caller: Caller, limit: number) {
-  return {
-    defined: { select: 'queue', name: queue } as const,
+  return need({
+    defined: { select: 'queue', name: queue },
     ...lineOf(queue, caller, limit),
     process: claimant(caller),
-  }
+  })
 }
 
 /** What all claims from a queue have in common. */

@@ -4,16 +4,17 @@ import { unblockItem } from '../../domain/item-waiting.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import type { Cascade, Dependent } from '../../port/item.ts'
-import { change, operation } from '../operation.ts'
+import { change, need, operation } from '../operation.ts'
 import { workflowOf } from '../subject.ts'
 
 /** Waiting items that one transaction frees. More would hold up other callers. */
 const maxFreed = 100
 
 /** Items that wait for this one, as many as one transaction frees. */
-export const dependentsOf = (id: string) => ({
-  waiting: { select: 'dependents', ids: [id], limit: maxFreed } as const,
-})
+export const dependentsOf = (id: string) =>
+  need({
+    waiting: { select: 'dependents', ids: [id], limit: maxFreed },
+  })
 
 /**
  * Frees what waits for this blocker. If there may be more, adds a cascade row: while it exists, others free the rest.

@@ -19,17 +19,18 @@ import type { Context } from '../../port/command.ts'
 import type { Decision, EventDraft } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
-import { ask, change, operation, reply, type Step } from '../operation.ts'
+import { ask, change, need, operation, reply, type Step } from '../operation.ts'
 import { assertVersion, requireItem, requireQueue } from '../subject.ts'
 import { type ItemView, itemView, viewItem } from '../view.ts'
 import { dependentsOf, freed } from './dependents.ts'
 
 export const itemInput = lazily(() => ({ queue: fields.queue, ref: fields.ref, token: fields.token }))
 
-export const itemNeeds = (input: { queue: string; ref: string }) => ({
-  defined: { select: 'queue', name: input.queue } as const,
-  item: { select: 'item', queue: input.queue, ref: input.ref } as const,
-})
+export const itemNeeds = (input: { queue: string; ref: string }) =>
+  need({
+    defined: { select: 'queue', name: input.queue },
+    item: { select: 'item', queue: input.queue, ref: input.ref },
+  })
 
 type ItemRows = { defined: DefinedQueue | null; item: Item | null }
 

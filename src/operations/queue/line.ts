@@ -6,7 +6,7 @@ import { processingLockName } from '../../domain/queue.ts'
 import type { Caller } from '../../port/command.ts'
 import type { ItemFilter } from '../../port/item.ts'
 import * as fields from '../fields.ts'
-import { operation, reply } from '../operation.ts'
+import { need, operation, reply } from '../operation.ts'
 import { itemView, viewItem } from '../view.ts'
 
 /**
@@ -23,10 +23,10 @@ export function suspectsOf(
 
 /** The rows that a claim on a queue chooses from. */
 export function lineOf(queue: string, caller: Caller, limit: number) {
-  return {
-    ready: { select: 'claimable', queue, limit } as const,
+  return need({
+    ready: { select: 'claimable', queue, limit },
     suspects: suspectsOf(queue, caller, { limit }),
-  }
+  })
 }
 
 /** Counting stops here: it answers "how far back", not "how many exactly". */

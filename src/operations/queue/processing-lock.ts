@@ -26,9 +26,10 @@ import { held, heldAnswer } from './claim-outcome.ts'
 import { isHeldWith } from './claim-under-lock.ts'
 
 const input = lazily(() => ({ queue: fields.queue, token: fields.token }))
-const lockNeeds = (of: { queue: string }) => ({
-  locks: { select: 'lock', name: processingLockName(of.queue) } as const,
-})
+const lockNeeds = (of: { queue: string }) =>
+  need({
+    locks: { select: 'lock', name: processingLockName(of.queue) },
+  })
 
 const acquireOutcome = lazily(() =>
   z.discriminatedUnion('outcome', [z.object({ outcome: z.literal('acquired'), lock: lockView() }), held()]),

@@ -167,12 +167,12 @@ export function decideRecovery(
     return reply(summaryOf({ ...nothingTaken, more: false }, context))
 
   const names = [...new Set([...items, ...due].map((item) => item.queue))]
-  const needs = {
-    queues: { select: 'queues', names } as const,
+  const needs = need({
+    queues: { select: 'queues', names },
     ...processNeeds(items),
     ...runNeeds(locks),
-    held: { select: 'heldByInstances', instances: dead.map(({ id }) => id) } as const,
-  }
+    held: { select: 'heldByInstances', instances: dead.map(({ id }) => id) },
+  })
   return ask(needs, ({ queues, processes, runs, held }) => {
     const { trigger, dryRun, stale } = request
     const deaths = deathsIn(request.deaths ?? [], rows.dead ?? [])

@@ -19,7 +19,7 @@ import type { Change, Decision, EventDraft } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { pausedRun } from '../lock/lock-change.ts'
 import { lockName } from '../lock/name.ts'
-import { ask, change, operation, reply, type Step } from '../operation.ts'
+import { ask, change, need, operation, reply, type Step } from '../operation.ts'
 import { type RunView, runView, viewRun } from './view.ts'
 
 export const runName = lazily(() => fields.name.describe('Name of the run.'))
@@ -28,7 +28,7 @@ export const count = lazily(() => fields.whole(0, 1_000_000_000))
 export const total = lazily(() => count().optional().describe('How many items there are.'))
 export const cursor = lazily(() => fields.json().optional().describe('Where to continue; any JSON.'))
 
-export const runOf = ({ run }: { run: string }) => ({ known: { select: 'runsByName', runs: [run] } as const })
+export const runOf = ({ run }: { run: string }) => need({ known: { select: 'runsByName', runs: [run] } })
 
 export function requireRun(known: readonly Run[], run: string): Run {
   const [found] = known

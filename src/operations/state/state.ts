@@ -14,7 +14,7 @@ import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change, Decision } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
-import { change, type OutputOf, operation, reply, view } from '../operation.ts'
+import { change, need, type OutputOf, operation, reply, view } from '../operation.ts'
 
 const key = lazily(() => fields.name.describe('Key of the document.'))
 const value = lazily(() => fields.asJsonText().describe('Any JSON value.'))
@@ -36,13 +36,15 @@ export function viewState(state: State): StateView {
   return { value: JSON.parse(state.value), ...viewSaved(state) }
 }
 
-export const stateNeeds = (input: { key: string }) => ({
-  state: { select: 'state', key: input.key } as const,
-})
-export const writeNeeds = (input: { key: string }) => ({
-  state: { select: 'state', key: input.key } as const,
-  floor: { select: 'stateFloor' } as const,
-})
+export const stateNeeds = (input: { key: string }) =>
+  need({
+    state: { select: 'state', key: input.key },
+  })
+export const writeNeeds = (input: { key: string }) =>
+  need({
+    state: { select: 'state', key: input.key },
+    floor: { select: 'stateFloor' },
+  })
 
 export const get = operation({
   name: 'state.get',

@@ -15,7 +15,7 @@ import type { Caller } from '../../port/command.ts'
 import type { ItemFilter, SearchPosition } from '../../port/item.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { ask, operation, reply, type Step } from '../operation.ts'
+import { ask, need, operation, reply, type Step } from '../operation.ts'
 import { suspectsOf } from '../queue/line.ts'
 import { atHome, filter, itemFilter } from './list.ts'
 
@@ -48,25 +48,25 @@ export function filterFor(
 
 /** The rows that the next task is chosen from. If the caller has already searched, they start where it stopped. */
 export function candidateNeeds(filter: ItemFilter | null, caller: Caller) {
-  return {
-    ready: filter === null ? ({ select: 'claimable', queue: taskQueue, limit: 1 } as const) : null,
+  return need({
+    ready: filter === null ? { select: 'claimable', queue: taskQueue, limit: 1 } : null,
     // Null without a filter, and when the whole list has been searched.
     matching:
       filter === null || caller.searched?.from === null
         ? null
         : page(filter, caller.searched ?? head, claimWindow),
     ...beside(filter, caller),
-  }
+  })
 }
 
 const head = { by: 0, from: null }
 
 /** Tasks that can be claimed but are in no list of ready tasks. */
 function beside(filter: ItemFilter | null, caller: Caller) {
-  return {
+  return need({
     suspects: suspectsOf(taskQueue, caller, { limit: 1, filter }),
-    offers: { select: 'offered', queue: taskQueue, agent: caller.agent, filter, limit: 1 } as const,
-  }
+    offers: { select: 'offered', queue: taskQueue, agent: caller.agent, filter, limit: 1 },
+  })
 }
 
 /** A single list needs no window: everything in it matches. */

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { readWords, statusOf, taskQueue, taskStatuses } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
-import { mapStep, type OutputOf, type Step, view } from '../operation.ts'
+import { mapStep, need, type OutputOf, type Step, view } from '../operation.ts'
 import { type ItemView, itemView } from '../view.ts'
 
 export const status = lazily(() => z.enum(taskStatuses))
@@ -85,10 +85,11 @@ export function viewTask(item: ItemView): TaskView {
 }
 
 /** The queue and the task an operation is about. */
-export const taskNeeds = ({ ref }: { ref: string }) => ({
-  defined: { select: 'queue', name: taskQueue } as const,
-  item: { select: 'item', queue: taskQueue, ref } as const,
-})
+export const taskNeeds = ({ ref }: { ref: string }) =>
+  need({
+    defined: { select: 'queue', name: taskQueue },
+    item: { select: 'item', queue: taskQueue, ref },
+  })
 
 /** The result of an item operation, shown as a task. */
 export function asTask(step: Step<ItemView>): Step<TaskView> {

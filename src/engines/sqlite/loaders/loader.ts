@@ -1,3 +1,4 @@
+/** What a loader is: the rows behind each selector. */
 import type { Selectors } from '../../../port/selector.ts'
 import type { Source } from '../rows.ts'
 
