@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('a renewal answers what its schema declares [S5c-27]', async () => {
+  test('a renewal returns what its schema declares [S5c-27]', async () => {
     const { hf } = await engine.open(options)
     await hf.queue('jobs').add(null)
     const { item } = await claimed(hf.queue('jobs').next())

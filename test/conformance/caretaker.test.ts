@@ -10,7 +10,7 @@ const options = { recovery, redelivery: false }
 
 forEachEngine((engine) => {
   describe('a caretaker', () => {
-    test('with nothing to do sets hardly a timer in a minute [S5e-6]', async () => {
+    test('with nothing to do sets hardly any timers in a minute [S5e-6]', async () => {
       const { env } = await engine.open(options)
       const timer = vi.spyOn(env, 'timer')
 
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       expect(isHeld).toEqual([true, true, true])
     })
 
-    test('notices within a second that what it holds was cancelled [S5e-6]', async () => {
+    test('notices within a second when something it holds was cancelled [S5e-6]', async () => {
       const { hf, env, store } = await engine.open(options)
       const operator = await store.open({ agent: 'operator', background: false })
       await hf.queue('jobs').add(null)

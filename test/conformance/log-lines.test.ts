@@ -9,7 +9,7 @@ import { forEachEngine } from '../support/stores.ts'
 const quiet = { recovery: { onOpen: false } } as const
 
 forEachEngine((engine) => {
-  test('a renewal that failed is told, with how many leases it was for and why', async () => {
+  test('a failed renewal is logged, with the number of leases and the reason', async () => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ ...quiet, logger, leaseMs: 30_000 })
     await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
@@ -31,7 +31,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('jobs').stats()).toMatchObject({ processing: 2 })
   })
 
-  test('a retention that failed is told with its reason, and nothing is removed', async () => {
+  test('a failed retention run is logged with its reason, and nothing is removed', async () => {
     const { logger, lines } = collectLogs()
     const retention = { eventsMs: 1_000, everyMs: 70_000 }
     const eventsExport = join('no', 'such', 'folder', 'events.jsonl')
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
     expect(await readFeed(hf)).toEqual(before)
   })
 
-  test('a claim of a worker that failed is told with its queue and why', async () => {
+  test('a worker’s failed claim is logged with its queue and the reason', async () => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ ...quiet, logger })
     await hf.queue('jobs').add(null)
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('jobs').stats()).toMatchObject({ completed: 1 })
   })
 
-  test('an answer of a worker that failed is told with its queue and why', async () => {
+  test('a worker’s failed completion is logged with its queue and the reason', async () => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ ...quiet, logger })
     await hf.queue('jobs').add(null)

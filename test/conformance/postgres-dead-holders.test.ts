@@ -12,7 +12,7 @@ const [url] = [process.env.HOLDFAST_TEST_POSTGRES_URL ?? [], inject('postgresUrl
 describe.skipIf(url === undefined)('a dead holder on PostgreSQL', () => {
   const server = postgresServer(url as unknown as string, inject('schemaPrefix'))
 
-  test('whose item another transaction has locked is healed once that is over [S5c-1]', async () => {
+  test('whose item another transaction has locked is healed once that ends [S5c-1]', async () => {
     const site = await server.createSite()
     onTestFinished(() => site.remove())
     const env = new MovableEnvironment()

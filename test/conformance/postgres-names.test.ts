@@ -78,7 +78,7 @@ describe.skipIf(url === undefined)('names on PostgreSQL', () => {
     },
   )
 
-  test('of one key added by many at once, alone and among many, one is added [S5c-24]', async () => {
+  test('of many concurrent adds of one key, single and in bulk, one succeeds [S5c-24]', async () => {
     const { hf, opened } = await openStore(3)
     const [many, alsoMany, few] = opened as [Holdfast, Holdfast, Holdfast]
     const keys = numbers.slice(0, 100).map((number) => `k${number}`)

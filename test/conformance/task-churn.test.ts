@@ -5,7 +5,7 @@ import { forEachEngine } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
 forEachEngine((engine) => {
-  test('10,000 rounds of claim and release on one task cost the same at the end as at the beginning [T22]', async () => {
+  test('10,000 rounds of claim and release on one task cost the same at the end as at the start [T22]', async () => {
     let transactions = 0
     const { env, store } = await engine.open({ background: false })
     const environment = {
