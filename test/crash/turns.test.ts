@@ -5,7 +5,7 @@ import { openRaw } from '../support/sqlite-file.ts'
 import { expectSoundAndFree, newStore, openActor, openHere, print } from './support.ts'
 
 test.each(['SIGSTOP', 'SIGKILL'] as const)(
-  'a process that gets %s in its turn stops no other writer [X6] [EP-001]',
+  'a process that gets %s in its turn does not stop other writers [X6] [EP-001]',
   async (signal) => {
     const store = newStore()
     let comes = () => {}
