@@ -1,4 +1,4 @@
-/** Three servers under load: primaries that die, freeze or fall silent, and hosts that answer nobody. */
+/** Three servers under load: primaries that die, freeze or fall silent, and hosts that never answer. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { claimBy, openActor, openHere, print, until } from '../crash/support.ts'

@@ -1,4 +1,4 @@
-/** Agents: who they say they are, which process stands behind them, and who keeps crashing. */
+/** Agents: their ids, the processes behind them, and which ones keep crashing. */
 import { hostname } from 'node:os'
 import type { Holdfast } from 'holdfast'
 import type { MovableEnvironment } from 'holdfast/testing'

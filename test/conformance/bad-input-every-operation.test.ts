@@ -1,4 +1,4 @@
-/** Bad input, operation by operation, made from the table itself: refused in words, and nothing is changed. */
+/** Bad input for every operation, generated from the table: refused with an explanation, and nothing changes. */
 import { type Holdfast, isHoldfastError } from 'holdfast'
 import { expect, test } from 'vitest'
 import { operations } from '../../src/operations/table.ts'

@@ -1,4 +1,4 @@
-/** Misuse is refused in words before anything is changed. */
+/** Misuse is refused with an explanation before anything changes. */
 import { type OpenOptions, open, type Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { claimed, refusal, refusalCode } from '../support/outcomes.ts'

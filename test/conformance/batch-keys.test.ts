@@ -1,4 +1,4 @@
-/** Items of one key are one item to a batch, wherever the others stand. */
+/** Items with the same key are one item to a batch, wherever they are in it. */
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { gate } from '../support/messages.ts'

@@ -1,4 +1,4 @@
-/** Cancelling: what may be, what it ends, and who is told. */
+/** Cancelling: what can be cancelled, what it ends, and whose signal fires. */
 import type { Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { heldMergeStates, walkTo } from '../support/merge.ts'

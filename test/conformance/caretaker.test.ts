@@ -1,10 +1,10 @@
-/** The caretaker sleeps until its next duty, and is woken in time for what is claimed meanwhile. */
+/** The caretaker sleeps until its next duty, and is woken in time for anything claimed in the meantime. */
 import { describe, expect, test, vi } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
 import { claimed, present } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
-/** Nobody looks for dead processes, and nobody sweeps: only renewals and beats are left. */
+/** No probing and no sweeps: only renewals and heartbeats are left. */
 const recovery = { onOpen: false, onClaim: false, everyMs: 0, probeEveryMs: 0 }
 const options = { recovery, redelivery: false }
 

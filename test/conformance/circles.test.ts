@@ -1,4 +1,4 @@
-/** Nothing ever waits for itself through others, also where two processes set what items wait for at the same time. */
+/** Dependencies never form a cycle, even when two processes change them at the same time. */
 import { randomUUID } from 'node:crypto'
 import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'

@@ -3,7 +3,7 @@ import type { Holdfast } from 'holdfast'
 import { expect, test, vi } from 'vitest'
 import { forEachEngine } from '../support/stores.ts'
 
-/** Nobody heals by itself, and nobody renews. */
+/** No background healing and no renewals. */
 const alone = { background: false, recovery: { onOpen: false } } as const
 
 const ways: Record<

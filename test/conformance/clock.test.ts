@@ -1,4 +1,4 @@
-/** Time: one clock for leases that nobody can move, and the wall clock for people. */
+/** Time: one lease clock that nobody can set, and the wall clock for people. */
 import { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'

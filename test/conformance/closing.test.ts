@@ -1,4 +1,4 @@
-/** An orderly end leaves nothing behind: what a closing handle holds goes back, and what slips through blames nobody. */
+/** A clean close leaves nothing behind: everything held is released, and anything missed counts as no crash. */
 import type { Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { claimed, present, refusal } from '../support/outcomes.ts'

@@ -1,4 +1,4 @@
-/** A crash by itself blames nobody: neighbours are exposed, suspects are taken one at a time, only one item is blamed. */
+/** A crash alone blames no item: neighbours are exposed, suspects run one at a time, and only one item is blamed. */
 import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
 import { claimed } from '../support/outcomes.ts'

@@ -1,4 +1,4 @@
-/** A row nobody can read is set aside: it stays where it is and stops nothing else. */
+/** An unreadable row is set aside: it stays where it is and blocks nothing else. */
 import { describe, expect, test } from 'vitest'
 import { claimed, claimedMany, refusal } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'

@@ -1,4 +1,4 @@
-/** Tokens are told apart within one resource; two resources may have the same. */
+/** Tokens are unique within one resource; two resources may have the same one. */
 import { expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { forEachEngine } from '../support/stores.ts'

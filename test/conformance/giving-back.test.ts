@@ -8,7 +8,7 @@ import { whileTimePasses } from '../support/wake.ts'
 
 const leaseMs = 30_000
 const patienceMs = 2_000
-/** Whoever is held up is told so at once, and asks again. */
+/** A blocked call fails at once, and is retried. */
 const busyTimeoutMs = 1
 
 forEachEngine((engine) => {

@@ -1,4 +1,4 @@
-/** Whoever reads a row sees its token. An act of the holder needs the holder's name as well. */
+/** Anyone who can read a row sees its token, so acting as the holder also needs the holder's name. */
 import type { Holdfast, TokenOptions } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'

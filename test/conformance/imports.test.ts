@@ -1,4 +1,4 @@
-/** Taking over what other programs left: once, in the states it had, with nobody's lease trusted. */
+/** Importing data of other programs: once, in its states, without trusting any lease. */
 import {
   type Holdfast,
   type ImportOptions,

@@ -1,4 +1,4 @@
-/** Words that every JavaScript object answers to. Somebody's queue, state or label may have one of them as its name. */
+/** Property names that every JavaScript object has. A queue, state or label may be called that. */
 import type { Holdfast, Workflow } from 'holdfast'
 import { importBeads } from 'holdfast'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** A process can keep so many leases; what it could not keep it does not take, also when several ask at once. */
+/** A process has room for a fixed number of leases and takes no more, even with several calls at once. */
 import type { Event, Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'

@@ -1,4 +1,4 @@
-/** Lists find every item they are asked for, wherever it stands. */
+/** Lists find every matching item, whatever phase it is in. */
 import type { ListOptions, Queue, QueueItem } from 'holdfast'
 import { expect, test } from 'vitest'
 import { claimed } from '../support/outcomes.ts'

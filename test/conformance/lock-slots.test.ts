@@ -1,4 +1,4 @@
-/** Slots of one lock: each is told by its token alone, and each keeps the delay it asked for. */
+/** Slots of one lock: each is identified by its token alone, and has its own lock delay. */
 import { expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { refusalCode } from '../support/outcomes.ts'

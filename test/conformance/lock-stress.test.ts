@@ -1,4 +1,4 @@
-/** One lock and many who want it: one holder, everybody's turn, and no wait that does not end. */
+/** One lock and many contenders: one holder at a time, everyone gets a turn, and every wait ends. */
 import type { Holdfast } from 'holdfast'
 import type { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'

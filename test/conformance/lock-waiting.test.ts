@@ -1,4 +1,4 @@
-/** Waiting for a lock: first come first served, bounded in time, and nobody dead or gone stands in the way. */
+/** Waiting for a lock: first come, first served, bounded in time, and dead waiters block nobody. */
 import type { AcquiredLock, Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'

@@ -1,4 +1,4 @@
-/** Who can be written to: whoever has done something here, until its name is no longer used. */
+/** Who can be sent messages: any agent that has done something here, until its name is no longer used. */
 import type { Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { claimed, refusal, refusalCode } from '../support/outcomes.ts'

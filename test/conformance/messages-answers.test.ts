@@ -1,4 +1,4 @@
-/** Answers: who may give them, what each does, and what several of them make. */
+/** Answers: who may give them, what each does, and what several of them add up to. */
 import { describe, expect, test } from 'vitest'
 import { openPost, passAfter, reachBob } from '../support/messages.ts'
 import { forEachEngine } from '../support/stores.ts'

@@ -1,4 +1,4 @@
-/** A message nobody can read, or that is gone, is set aside and told of; all others go on. */
+/** An unreadable or missing message is set aside and reported; all others continue. */
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'

@@ -1,4 +1,4 @@
-/** Redelivery by itself: in any open process, when something is due, beside retention and replay. */
+/** Background redelivery: in any open process, when something is due, beside retention and replay. */
 import { getEventListeners } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,4 +1,4 @@
-/** Warnings that a lease is near its end: each once, and at no cost where there is nothing to tell. */
+/** Warnings that a lease is near its end: each once, and at no cost when there are none. */
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { openPost } from '../support/messages.ts'

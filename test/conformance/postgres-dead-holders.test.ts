@@ -1,4 +1,4 @@
-/** What somebody else has locked is passed over by recovery, and must not be forgotten for that. */
+/** Recovery skips rows that other transactions have locked, and must not forget them. */
 import { open } from 'holdfast'
 import { MovableEnvironment } from 'holdfast/testing'
 import { Client } from 'pg'

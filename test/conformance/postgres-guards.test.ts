@@ -1,4 +1,4 @@
-/** Writers that meet at one row: whoever waited for another finds out that the row is no longer as it was read. */
+/** Writers of one row: one that waited for another notices that the row has changed since it was read. */
 import { open } from 'holdfast'
 import { Client } from 'pg'
 import { describe, expect, inject, onTestFinished, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** Names that batches lock on the server: its lock table is small, and shared by everybody who uses the server. */
+/** Names that batches lock on the server: its lock table is small, and shared by all its users. */
 import { type Holdfast, open } from 'holdfast'
 import { Client } from 'pg'
 import { describe, expect, inject, onTestFinished, test } from 'vitest'

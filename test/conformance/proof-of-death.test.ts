@@ -1,4 +1,4 @@
-/** A process proven dead loses its bound leases at once; nobody else loses anything early. */
+/** A process proven dead loses its bound leases at once; no other lease ends early. */
 import { expect, test } from 'vitest'
 import { claimed, claimedWithLock } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'

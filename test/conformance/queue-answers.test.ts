@@ -1,4 +1,4 @@
-/** What queues answer when there is nothing, somebody else, or too much. */
+/** What queues answer when there is nothing to claim, another holder, or too much. */
 import type { Queue } from 'holdfast'
 import { expect, test } from 'vitest'
 import { refusalCode } from '../support/outcomes.ts'

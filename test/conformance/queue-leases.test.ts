@@ -1,4 +1,4 @@
-/** How long leases run when nobody says: per queue, per process, and how long the store spares one that ended. */
+/** Default lease lengths, per queue and per process, and the store's grace period for lapsed ones. */
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { claimed, claimedWithLock, present, refusalCode } from '../support/outcomes.ts'

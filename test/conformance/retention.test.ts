@@ -1,4 +1,4 @@
-/** What is finished goes by itself after its time; what is open or needed never does. */
+/** Finished items are removed automatically after their time; open or needed ones never are. */
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { claimed } from '../support/outcomes.ts'

@@ -1,4 +1,4 @@
-/** Queues and documents with a schema: what is stored, what comes out, and what becomes of that which does not fit. */
+/** Queues and documents with a schema: what is stored, what is returned, and what happens to values that do not fit. */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Workflow } from 'holdfast'
 import { describe, expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** Suite B, first half: what heals by itself, when, and with which answer. */
+/** Suite B, first half: what heals automatically, when, and what is reported. */
 import type { Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'

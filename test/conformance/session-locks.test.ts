@@ -1,4 +1,4 @@
-/** Locks of single things: one holder, told by name to everybody else, gone with whatever ends it. */
+/** Locks on single things: one holder, named to everyone else, freed by release or lapse. */
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { take } from '../support/locks.ts'

@@ -1,4 +1,4 @@
-/** A commit whose flush fails: the caller is told of the doubt, and it is settled before anything else is written. */
+/** A commit whose flush fails is reported as in doubt, which is settled before anything else is written. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** SQLite refuses a second writer at once, so whoever comes second asks again; a server lets it wait in line. */
+/** SQLite refuses a second writer at once, so it has to retry; a server lets it wait in line. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import type { Holdfast } from 'holdfast'
 import { expect, test, vi } from 'vitest'

@@ -1,4 +1,4 @@
-/** Misuse of a versioned document is refused in words before anything is changed. */
+/** Misuse of a versioned document is refused with an explanation before anything changes. */
 import type { Holdfast, State } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod'

@@ -1,4 +1,4 @@
-/** Versioned documents: nothing that somebody else saved is overwritten unseen. */
+/** Versioned documents: no write overwrites another unseen. */
 import { type Holdfast, type State, VersionMismatchError } from 'holdfast'
 import { type Replica, renewalFields, replay } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** A mistyped name is answered with the one that was meant, also where that is an option of the method alone. */
+/** A mistyped name is refused with the intended one, even for an option that only one method has. */
 import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
 import { refusal } from '../support/outcomes.ts'

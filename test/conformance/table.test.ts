@@ -1,4 +1,4 @@
-/** What the table of operations says of each, as it is kept when they are called. */
+/** What the operation table declares about each operation is enforced when it is called. */
 import type { OperationName } from 'holdfast'
 import { expect, test } from 'vitest'
 import { operations } from '../../src/operations/table.ts'

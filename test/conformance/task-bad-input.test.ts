@@ -1,4 +1,4 @@
-/** Misuse of tasks and agents is refused in words before anything is changed. */
+/** Misuse of tasks and agents is refused with an explanation before anything changes. */
 import type { Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { refusal, refusalCode } from '../support/outcomes.ts'

@@ -1,4 +1,4 @@
-/** A claim with a filter finds what fits however far down the line it stands, and holds up nobody while it looks. */
+/** A claim with a filter finds a match however far down the line it is, and blocks nobody while it searches. */
 import fc from 'fast-check'
 import type { ClaimNextOptions, Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'

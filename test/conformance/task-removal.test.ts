@@ -1,4 +1,4 @@
-/** Dropping a task: it is gone, its events stay, and nobody waits for it for ever. */
+/** Dropping a task: it is gone, its events stay, and nothing waits for it forever. */
 import { randomUUID } from 'node:crypto'
 import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** Changing tasks: nobody overwrites what they have not read, and nobody reaches into another's work. */
+/** Changing tasks: no update overwrites a version it has not read, and only the holder changes a held task. */
 import { isVersionMismatchError, type Task, VersionMismatchError } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { present, refusal, refusalCode } from '../support/outcomes.ts'

@@ -1,4 +1,4 @@
-/** Tasks: what they say, who works on them, and where they go from there. */
+/** Tasks: their fields, their holders, and how they move on. */
 import type { Holdfast, Task, TaskClaim } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { present, refusal, refusalCode } from '../support/outcomes.ts'

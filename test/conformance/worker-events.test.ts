@@ -1,4 +1,4 @@
-/** What a worker tells those who listen to it. */
+/** What a worker reports to its listeners. */
 import type { Queue, Worker, WorkerEventName } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'

@@ -1,4 +1,4 @@
-/** Who waits for something is told of it by other processes, and of nothing else. */
+/** A waiting process is woken by other processes for what it waits for, and for nothing else. */
 import { spawn, spawnSync } from 'node:child_process'
 import { readdirSync, readlinkSync, statSync } from 'node:fs'
 import { expect, test } from 'vitest'

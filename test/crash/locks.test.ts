@@ -1,4 +1,4 @@
-/** Locks among real processes: one holder at a time, in order, whoever is killed or frozen. */
+/** Locks among real processes: one holder at a time, in order, whichever process is killed or frozen. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Lock, OpenOptions } from 'holdfast'

@@ -1,4 +1,4 @@
-/** The clock of the server decides on leases: whoever has a reason to doubt it takes nothing from anybody. */
+/** The server's clock decides when leases end: a process with reason to doubt it takes nothing by expiry. */
 import { expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
 import { Pooler } from '../support/pooler.ts'

@@ -1,4 +1,4 @@
-/** Commits whose answer is lost, and transactions nobody ends: each is settled, once and for all. */
+/** Commits whose answer is lost, and transactions that are never ended: each is settled once. */
 import type { Event, Holdfast } from 'holdfast'
 import type { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** Connections to PostgreSQL that break: nothing is taken from a living holder, and work goes on by itself. */
+/** Broken connections to PostgreSQL: nothing is taken from a live holder, and work resumes automatically. */
 import type { Holdfast, Task } from 'holdfast'
 import { systemEnvironment } from 'holdfast/testing'
 import { expect, onTestFinished, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** What lies between a process and its server: a long way, one that stalls, a pooler. `npm run test:network` takes longer. */
+/** Between a process and its server: latency, stalls, a pooler. `npm run test:network` runs for longer. */
 import { expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
 import { refusal } from '../support/outcomes.ts'

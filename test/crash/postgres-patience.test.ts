@@ -1,4 +1,4 @@
-/** How long a call waits for a PostgreSQL server that is away: as long as the guide says, whoever else waits with it. */
+/** How long a call waits for an unreachable PostgreSQL server: as the guide says, whatever else waits with it. */
 import type { Holdfast } from 'holdfast'
 import { systemEnvironment } from 'holdfast/testing'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** Many processes on one PostgreSQL store: who may judge whom, and nobody in anybody's way. */
+/** Many processes on one PostgreSQL store: which can judge which, and that none blocks another. */
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

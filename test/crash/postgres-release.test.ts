@@ -1,4 +1,4 @@
-/** Giving back while the PostgreSQL server is away: nothing is kept for ever, and nobody waits for ever. */
+/** Releasing while the PostgreSQL server is unreachable: nothing is held forever, and no call waits forever. */
 import { systemEnvironment } from 'holdfast/testing'
 import { expect, test } from 'vitest'
 import { taken } from '../support/locks.ts'

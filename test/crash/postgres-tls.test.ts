@@ -1,4 +1,4 @@
-/** Connections that are encrypted, to a server that proves who it is. */
+/** Encrypted connections to a server that proves its identity. */
 
 import { execFile } from 'node:child_process'
 import { beforeAll, expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** One process of a machine looks for dead holders. Whoever dies, what was held comes back: another takes over. */
+/** One process per machine looks for dead holders. If it dies too, another takes over and everything is reclaimed. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'

@@ -1,4 +1,4 @@
-/** One document and many real processes: no update is lost, none is counted twice, whoever dies. */
+/** One document and many real processes: no update is lost or counted twice, whichever process dies. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import {

@@ -1,4 +1,4 @@
-/** A store is one file: never a second name of it, and lost at once when it is deleted or replaced. */
+/** A store is one file: it never has a second name, and is lost at once when deleted or replaced. */
 import { spawn, spawnSync } from 'node:child_process'
 import {
   cpSync,

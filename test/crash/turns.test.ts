@@ -1,4 +1,4 @@
-/** Processes that write one store in turns: a turn ends by itself, whatever became of the process that had it. */
+/** Processes that write one store in turns: a turn ends on its own, whatever happened to its process. */
 import { systemEnvironment } from 'holdfast/testing'
 import { expect, test } from 'vitest'
 import { openRaw } from '../support/sqlite-file.ts'
