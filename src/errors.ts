@@ -185,12 +185,15 @@ export class LeaseLostError extends HoldfastError {
 
   constructor(facts: ErrorFacts['LEASE_LOST']) {
     const { subject, reason, token, currentToken } = facts
+    // Two equal tokens say nothing: it was given back or reclaimed, and nobody has claimed it since.
+    const tokens =
+      token === currentToken ? '' : `: your token ${token}, current token ${currentToken ?? 'none'}`
     // Without a token, the caller may never have held it.
     super('LEASE_LOST', {
       what:
         token === null
           ? `${subject} is not yours (${reason}), and no token was given`
-          : `${subject} is no longer yours (${reason}): your token ${token}, current token ${currentToken ?? 'none'}`,
+          : `${subject} is no longer yours (${reason})${tokens}`,
       next:
         token === null
           ? 'claim it first; if you had claimed it, stop working on it'

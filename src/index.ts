@@ -3,7 +3,7 @@
 export { type CopyRequest, copyStore } from './copy/copy.ts'
 export type { CopiedTable, CopyBeginning, CopyProgress, CopyReport } from './copy/report.ts'
 export type { Running as RunningProcess } from './copy/running.ts'
-export type { Adapter, Delivered } from './delivery/adapter.ts'
+export type { Adapter, AdapterOptions, Delivered } from './delivery/adapter.ts'
 export { type CommandOptions, command } from './delivery/command.ts'
 export { type WebhookOptions, webhook } from './delivery/webhook.ts'
 export type { Envelope } from './domain/envelope.ts'

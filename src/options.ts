@@ -103,7 +103,7 @@ export const openOptions = z.strictObject({
     .max(maxBusyTimeoutMs)
     .default(5_000)
     .describe(
-      'How long one process may block all writers before a call fails with BUSY, ms. While others write one after the other, a call waits for up to `patienceMs`.',
+      'How long one process may block all writers before a call fails with BUSY, ms. While others write one after the other, a call waits for up to `patienceMs` if that is longer.',
     ),
   patienceMs: z
     .int()

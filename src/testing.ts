@@ -86,17 +86,14 @@ export class MovableEnvironment implements Environment {
     if (options.answered) this.answered = options.answered
     const identity = { ...systemEnvironment.host.identity, ...options.identity }
     const kernel = () => ({ bootedAt: this.now() - this.uptime(), awakeMs: this.monotonic() })
+    // Without a seat, each process looks for dead holders itself, by this clock.
+    const { proberSeat, ...host } = systemEnvironment.host
     this.host = {
+      ...host,
       identity,
       kernel,
-      identify: (pid) => systemEnvironment.host.identify(pid),
       judge: (other, storeIsLocal): Verdict =>
         judge(other, { self: systemEnvironment.host.identity, storeIsLocal, kernel }),
-      leaveMark: (process) => systemEnvironment.host.leaveMark(process),
-      ownMark: systemEnvironment.host.ownMark,
-      networkFileSystem: (path) => systemEnvironment.host.networkFileSystem(path),
-      userFileSystem: (path) => systemEnvironment.host.userFileSystem(path),
-      isMountPoint: (path) => systemEnvironment.host.isMountPoint(path),
       ...options.host,
     }
   }

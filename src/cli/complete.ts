@@ -6,12 +6,13 @@ import { Command, Option } from 'commander'
 import { builtInWorkflows } from '../domain/built-in-workflows.ts'
 import { printable } from '../domain/text.ts'
 import { catalogue, type Group } from './catalogue.ts'
-import { fieldsOf, offeredFields, optionName } from './field.ts'
+import { fieldsOf, offeredFields, optionName, positionalOf } from './field.ts'
 import type { Io } from './io.ts'
 import { type Candidate, type LiveKind, loadNames } from './live-names.ts'
 import { fillGroup, globalOptions, operationOf } from './program.ts'
 import type { GlobalOptions } from './settings.ts'
 import type { Verb } from './verb.ts'
+import { inCommandWords } from './wording.ts'
 
 /** Returned instead of names: the shell completes files best. */
 const files = ':files'
@@ -68,7 +69,10 @@ function named(groups: readonly Group[]): Candidate[] {
 }
 
 function summaryOf(verb: Verb): string {
-  return verb.summary ?? operationOf(verb)?.summary ?? ''
+  const operation = operationOf(verb)
+  const summary = verb.summary ?? operation?.summary ?? ''
+  // Building the schema of every verb would take too long.
+  return operation && summary.includes('`') ? inCommandWords(summary, verb, fieldsOf(operation)) : summary
 }
 
 function splitOnce(text: string, by: string): [string, string?] {
@@ -201,7 +205,9 @@ function argumentAt(cursor: Cursor): { name: string; choices: readonly string[] 
   const last = all.at(-1)
   const argument = all[cursor.positional.length] ?? (last?.variadic ? last : undefined)
   if (argument === undefined) return null
-  const field = fieldsAt(cursor)?.get(cursor.verb?.positional?.[all.indexOf(argument)] ?? '')
+  const fields = fieldsAt(cursor)
+  const positional = cursor.verb && fields ? positionalOf(cursor.verb, fields) : []
+  const field = fields?.get(positional[all.indexOf(argument)] ?? '')
   return { name: argument.name(), choices: field?.choices ?? argument.argChoices ?? [] }
 }
 

@@ -1,6 +1,6 @@
 /** Durations and times as people type and read them: `30s`, `1h30m`, `500ms`; ISO times in UTC. */
 import { durationUnits, formatDuration } from '../domain/duration.ts'
-import { InvalidError, isHoldfastError } from '../errors.ts'
+import { InvalidError } from '../errors.ts'
 
 export { formatDuration }
 
@@ -22,16 +22,6 @@ export function parseDuration(text: string): number {
     next: 'write it with its unit: 500ms, 30s, 5m, 1h30m or 1d',
     facts: { duration: text },
   })
-}
-
-/** The same for an option, which the error names. */
-export function parseDurationOption(option: string, text: string): number {
-  try {
-    return parseDuration(text)
-  } catch (error) {
-    if (!isHoldfastError(error)) throw error
-    throw new InvalidError({ what: `${option}: ${error.what}`, next: error.next })
-  }
 }
 
 /** An ISO time, or a duration from now with a plus: `2026-11-16T08:00:00Z`, `+10m`. */

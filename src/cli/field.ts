@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import type { AnyOperation } from '../operations/operation.ts'
 import { type FieldKind, kindOf, unwrap } from './field-kind.ts'
+import { kebab } from './kebab.ts'
 import type { Verb } from './verb.ts'
 
 export interface Field {
@@ -57,12 +58,14 @@ export function typedName(field: Pick<Field, 'name'>, isPositional: boolean): st
   return isPositional ? `<${kebab(field.name.replace(/Ms$/, ''))}>` : `--${optionName(field)}`
 }
 
-export function kebab(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+/** The fields given by position: those that the row lists, or else all that the operation requires. */
+export function positionalOf({ positional }: Verb, fields: ReadonlyMap<string, Field>): readonly string[] {
+  const isRequired = ({ isOptional, kind }: Field) => !isOptional && kind !== 'boolean'
+  return positional ?? [...fields.values()].filter(isRequired).map(({ name }) => name)
 }
 
 /** The fields that the verb neither fixes, hides nor takes by position. */
 export function offeredFields(verb: Verb, fields: ReadonlyMap<string, Field>): Field[] {
-  const taken = [...(verb.positional ?? []), ...(verb.hides ?? []), ...Object.keys(verb.fixed ?? {})]
+  const taken = [...positionalOf(verb, fields), ...(verb.hides ?? []), ...Object.keys(verb.fixed ?? {})]
   return [...fields.values()].filter(({ name }) => !taken.includes(name))
 }

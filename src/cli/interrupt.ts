@@ -15,6 +15,15 @@ export class Interrupted extends HoldfastError {
   }
 }
 
+/** Runs a stream until the user interrupts it, which is how it ends. */
+export async function untilInterrupted(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  try {
+    await whileInterruptible(run)
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error
+  }
+}
+
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /**

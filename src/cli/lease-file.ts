@@ -56,8 +56,12 @@ export class LeaseFiles {
 
   /** The latest token granted for this: the largest one, because tokens only grow. */
   find(leased: Leased): number | undefined {
-    const tokens = this.#names().flatMap((file) => this.#tokenIn(file, leased) ?? [])
+    const tokens = this.#kept(leased)
     return tokens.length === 0 ? undefined : Math.max(...tokens)
+  }
+
+  #kept(leased: Leased): number[] {
+    return this.#names().flatMap((file) => this.#tokenIn(file, leased) ?? [])
   }
 
   keep(leased: Leased, token: number, now: number): void {
@@ -82,8 +86,12 @@ export class LeaseFiles {
     this.#remove(leased, (each) => (leased.kind === 'lock' ? each === token : each <= token))
   }
 
-  /** The lease ended in a way that later commands need to know. */
+  /**
+   * The lease ended in a way that later commands need to know. Only a lease that was kept here can be lost: a token
+   * given by hand may be mistyped.
+   */
   end(leased: Leased, token: number, how: Ended): void {
+    if (how === 'lost' && !this.#kept(leased).includes(token)) return
     this.forget(leased, token)
     try {
       this.#write(`${how}-${this.#fileOf(leased, token)}`, leased, token)

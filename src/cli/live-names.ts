@@ -64,10 +64,15 @@ async function readNames(kind: LiveKind, queue: string | null, settings: Setting
     logger: false,
   })
   try {
-    return await readers[kind](hf, queue ?? taskQueue)
+    return await namesIn(hf, kind, queue)
   } finally {
     await hf.close()
   }
+}
+
+/** The names of one kind in an open store. */
+export function namesIn(hf: Holdfast, kind: LiveKind, queue?: string | null): Promise<Candidate[]> {
+  return readers[kind](hf, queue ?? taskQueue)
 }
 
 type Reader = (hf: Holdfast, queue: string) => Promise<Candidate[]>

@@ -10,14 +10,15 @@ import { drawAnswer, exitOf } from './answer.ts'
 import { type CallParts, CommandCall } from './call.ts'
 import { confirm } from './confirm.ts'
 import { drawn } from './drawing.ts'
-import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
+import { type Field, fieldsOf, offeredFields, positionalOf, typedName } from './field.ts'
 import { type Io, readStdin, readText } from './io.ts'
+import { withKnownAnswer } from './known-answer.ts'
 import type { Ended } from './lease-file.ts'
 import { withNearestName } from './nearest.ts'
 import { printJson, printTalk, printText } from './print.ts'
 import { type GlobalOptions, inspectSettings, isStoreNamed, readSettings, type Settings } from './settings.ts'
 import { type Holding, holdingOf, refusalOf } from './token.ts'
-import { readJson, readValue, type Words } from './value.ts'
+import { readJson, readOwnOptions, readValue, type Words } from './value.ts'
 import type { Input, Verb } from './verb.ts'
 import { asTyped } from './wording.ts'
 
@@ -29,12 +30,13 @@ export interface Given {
 }
 
 export async function perform(
-  verb: Verb,
+  row: Verb,
   operation: AnyOperation | null,
   given: Given,
   io: Io,
   globals: GlobalOptions,
 ): Promise<number> {
+  const verb = withKnownAnswer(row, operation)
   try {
     return await performTyped(verb, operation, given, io, globals)
   } catch (error) {
@@ -61,7 +63,7 @@ async function performTyped(
     isJson: globals.json === true,
     idempotencyKey: globals.idempotencyKey,
     input,
-    options: given.options,
+    options: readOwnOptions(verb.options ?? [], given.options),
     rest: operation === null ? given.positional.flat().filter((word) => word !== undefined) : [],
     mayMake: mayMake(verb, given.options, settings),
     ...wantsOf(verb, operation),
@@ -98,7 +100,7 @@ async function act(verb: Verb, operation: AnyOperation | null, call: CommandCall
   if (isRefused) return 1
   const { forPid } = call.options
   if (typeof forPid === 'string') await call.bindTo(forPid)
-  const holding = await holdingOf(verb, call)
+  const holding = await holdingOf(verb, operation, call)
   if (holding?.token !== undefined) call.input = { ...call.input, token: holding.token }
   const answer = await acted(verb, call, holding)
   const isLost = exitOf(verb, answer) === errorCodes.LEASE_LOST.exit
@@ -204,8 +206,7 @@ async function readInput(verb: Verb, operation: AnyOperation | null, given: Give
   const now = systemEnvironment.now()
   const fields = fieldsOf(operation)
   const input: Record<string, unknown> = { ...verb.fixed }
-  const positional = verb.positional ?? []
-  for (const [index, name] of positional.entries()) {
+  for (const [index, name] of positionalOf(verb, fields).entries()) {
     const words = given.positional[index]
     const field = fields.get(name) as Field
     if (words === undefined || (Array.isArray(words) && words.length === 0)) continue

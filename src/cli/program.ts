@@ -6,8 +6,9 @@ import type { AnyOperation } from '../operations/operation.ts'
 import { operations } from '../operations/table.ts'
 import { catalogue, type Group } from './catalogue.ts'
 import { failureOf, printFailure } from './failure.ts'
-import { type Field, fieldsOf, kebab, offeredFields, optionName } from './field.ts'
+import { type Field, fieldsOf, offeredFields, optionName, positionalOf } from './field.ts'
 import type { Io } from './io.ts'
+import { kebab } from './kebab.ts'
 import { type Given, perform } from './perform.ts'
 import type { GlobalOptions } from './settings.ts'
 import { suggestionFor } from './suggestion.ts'
@@ -165,7 +166,7 @@ function describeVerb(command: Command, verb: Verb, act: Act): void {
   if (verb.help) command.addHelpText('after', `\n${verb.help}\n`)
   const fields = operation ? fieldsOf(operation) : new Map<string, Field>()
   command.description(inCommandWords(verb.summary ?? operation?.summary ?? '', verb, fields))
-  const positional = (verb.positional ?? []).map((name) => fields.get(name) as Field)
+  const positional = positionalOf(verb, fields).map((name) => fields.get(name) as Field)
   for (const [index, field] of positional.entries())
     command.argument(
       argumentOf(field, verb, index === positional.length - 1),

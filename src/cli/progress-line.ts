@@ -2,6 +2,7 @@
 import { systemEnvironment } from '../host/system.ts'
 import { drawn } from './drawing.ts'
 import type { Call } from './verb.ts'
+import { drawBar } from './verbs/progress-text.ts'
 
 export interface ProgressStep {
   readonly done: number
@@ -29,9 +30,9 @@ export class ProgressLine {
     if (now - this.#shownAt < showEveryMs && done < total) return
     this.#shownAt = now
     const share = total === 0 ? 1 : Math.min(1, done / total)
-    const full = Math.round(share * width)
-    const bar = `${'█'.repeat(full)}${'░'.repeat(width - full)}`
-    this.#write(`${bar} ${String(Math.floor(share * 100)).padStart(3)} %  ${what}  ${done}/${total}`)
+    this.#write(
+      `${drawBar(share, width)} ${String(Math.floor(share * 100)).padStart(3)} %  ${what}  ${done}/${total}`,
+    )
     this.#isShown = true
   }
 

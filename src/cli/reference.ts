@@ -1,7 +1,7 @@
 /** All commands with their arguments and options, for tests and for the generated reference. */
 import { Command } from 'commander'
 import { catalogue, type Group } from './catalogue.ts'
-import { fieldsOf, offeredFields, optionName } from './field.ts'
+import { fieldsOf, offeredFields, optionName, positionalOf } from './field.ts'
 import type { FieldKind } from './field-kind.ts'
 import { fillGroup, operationOf } from './program.ts'
 import type { Verb } from './verb.ts'
@@ -65,7 +65,7 @@ function commandFacts(group: Group, verb: Verb, command: Command): CommandFacts 
       description: argument.description,
       isRequired: argument.required,
       isVariadic: argument.variadic,
-      kind: fields.get(verb.positional?.[index] ?? '')?.kind ?? null,
+      kind: fields.get(positionalOf(verb, fields)[index] ?? '')?.kind ?? null,
     })),
     options: command.options.map(({ flags, description, mandatory }) => ({
       flags,

@@ -1,42 +1,39 @@
 /** What `holdfast run` is asked to hold, as read from its options. */
 import { InvalidError } from '../errors.ts'
-import { parseDurationOption } from './duration.ts'
-import { kebab } from './field.ts'
+import { given } from '../runtime/session/input.ts'
+import { kebab } from './kebab.ts'
 import type { RunRequest } from './run-subject.ts'
 import type { Call } from './verb.ts'
 import { waitOptionMs } from './verbs/wait.ts'
 
 /** Between TERM and KILL. */
-export const graceDefault = '5s'
+export const graceDefaultMs = 5_000
+const maxSlots = 1000
+
+type RunOptions = Partial<
+  Pick<RunRequest, 'lock' | 'queue' | 'task' | 'nextTask' | 'slots' | 'reason' | 'review'>
+> & {
+  readonly lease?: number
+}
 
 export function readRequest(call: Call): Omit<RunRequest, 'signal'> {
-  const { lock, queue, task, nextTask, lease, slots, reason, review } = call.options as Record<
-    string,
-    string | undefined
-  >
+  const { lock, queue, task, nextTask, lease, slots, reason, review } = call.options as RunOptions
   assertOfUse(call)
-  const given = [lock, queue, task, nextTask].filter((each) => each !== undefined)
-  if (given.length !== 1) {
+  const named = [lock, queue, task, nextTask].filter((each) => each !== undefined)
+  if (named.length !== 1) {
     throw new InvalidError({
-      what: given.length === 0 ? 'no lock, queue or task was given' : 'only one thing can be held',
+      what: named.length === 0 ? 'no lock, queue or task was given' : 'only one thing can be held',
       next: 'give one of --lock, --queue, --task and --next-task',
     })
   }
-  if (slots !== undefined && !/^[1-9]\d{0,3}$/.test(slots)) {
-    throw new InvalidError({ what: `--slots: "${slots}" is not a number of slots`, next: 'give 1 to 1000' })
+  if (slots !== undefined && (slots < 1 || slots > maxSlots)) {
+    throw new InvalidError({
+      what: `--slots: "${slots}" is not a number of slots`,
+      next: `give 1 to ${maxSlots}`,
+    })
   }
-  graceMs(call)
-  return {
-    ...(lock === undefined ? {} : { lock }),
-    ...(queue === undefined ? {} : { queue }),
-    ...(task === undefined ? {} : { task }),
-    ...(nextTask === undefined ? {} : { nextTask: true }),
-    ...(slots === undefined ? {} : { slots: Number(slots) }),
-    ...(reason === undefined ? {} : { reason }),
-    ...(lease === undefined ? {} : { leaseMs: parseDurationOption('--lease', lease) }),
-    ...(review === undefined ? {} : { review: true }),
-    waitMs: waitOptionMs(call),
-  }
+  const wanted = given({ lock, queue, task, nextTask, slots, reason, leaseMs: lease, review })
+  return { ...wanted, waitMs: waitOptionMs(call) }
 }
 
 /** Options that have an effect only together with one of these. */
@@ -63,7 +60,7 @@ function assertOfUse({ options, idempotencyKey }: Call): void {
   }
 }
 
-export function graceMs(call: Call): number {
-  const { killAfter = graceDefault } = call.options as { killAfter?: string }
-  return parseDurationOption('--kill-after', killAfter)
+export function graceMs({ options }: Call): number {
+  const { killAfter = graceDefaultMs } = options as { killAfter?: number }
+  return killAfter
 }

@@ -9,6 +9,7 @@ import { systemEnvironment } from '../host/system.ts'
 import type { Lease } from '../runtime/lease/held-lease.ts'
 import { waitIsOver } from '../runtime/waiting/claim-wait.ts'
 import type { Ending } from './child.ts'
+import type { NotClaimed } from './verbs/item-text.ts'
 
 /** What happened to what was held. `moved`: to a state of its workflow that `run` does not know. */
 export type RunOutcome = 'done' | 'failed' | 'review' | 'moved' | 'released' | 'lost'
@@ -23,18 +24,6 @@ export interface RunSubject {
   finish(ending: Ending): Promise<RunOutcome>
   /** The command was stopped or never started, which does not count as a failure. */
   giveBack(reason: string): Promise<RunOutcome>
-}
-
-export interface NotHeld {
-  readonly outcome: string
-  readonly holder?: string | null
-  readonly expiresAt?: number | null
-  readonly reason?: string | null
-  /** The agent a task is offered to. */
-  readonly to?: string | null
-  /** What a task waits for, or until when. */
-  readonly waitingFor?: readonly string[]
-  readonly runAt?: number | null
 }
 
 export interface RunRequest {
@@ -55,18 +44,18 @@ export interface RunRequest {
 /** In bytes. On Linux, one environment string holds at most 128 KiB. */
 const maxPayload = 100 * 1024
 
-export async function take(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
+export async function take(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotClaimed> {
   if (request.lock !== undefined) return takeLock(hf, request.lock, request)
   if (request.queue !== undefined) return takeItem(hf, request.queue, request)
   return takeTask(hf, request)
 }
 
-async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotHeld> {
+async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotClaimed> {
   const { slots, reason, leaseMs, waitMs, signal } = request
   const acquired = await hf.locks.acquireLock(name, {
-    ...(slots === undefined ? {} : { slots }),
-    ...(reason === undefined ? {} : { reason }),
-    ...(leaseMs === undefined ? {} : { leaseMs }),
+    slots,
+    reason,
+    leaseMs,
     waitMs,
     signal,
   })
@@ -84,11 +73,11 @@ async function takeLock(hf: Holdfast, name: string, request: RunRequest): Promis
   }
 }
 
-async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotHeld> {
+async function takeItem(hf: Holdfast, name: string, request: RunRequest): Promise<RunSubject | NotClaimed> {
   const { leaseMs, waitMs, signal } = request
   const queue = hf.queue(name)
   const isKnown = await assertOneStep(hf, name)
-  const claim = await queue.next({ ...(leaseMs === undefined ? {} : { leaseMs }), waitMs, signal })
+  const claim = await queue.next({ leaseMs, waitMs, signal })
   if (claim.outcome !== 'claimed') return claim
   const { id, key, token, payload } = claim.item
   const text = JSON.stringify(payload ?? null)
@@ -138,13 +127,12 @@ async function assertOneStep(
   })
 }
 
-async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotHeld> {
+async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject | NotClaimed> {
   const { task: ref, leaseMs, waitMs, signal, review } = request
-  const lease = leaseMs === undefined ? {} : { leaseMs }
   const claim =
     ref === undefined
-      ? await hf.tasks.claimNext({ ...lease, waitMs, signal })
-      : await claimTask(hf, ref, lease, request)
+      ? await hf.tasks.claimNext({ leaseMs, waitMs, signal })
+      : await claimTask(hf, ref, request)
   if (claim.outcome !== 'claimed') return claim
   const { id, key, token, title } = claim.task
   return {
@@ -170,13 +158,8 @@ async function takeTask(hf: Holdfast, request: RunRequest): Promise<RunSubject |
 }
 
 /** Waits while others hold the task or work on its blockers. */
-function claimTask(
-  hf: Holdfast,
-  ref: string,
-  lease: { leaseMs?: number },
-  { waitMs, signal }: RunRequest,
-): Promise<TaskClaim> {
-  const claim = () => hf.tasks.claimTaskForAgent(ref, lease)
+function claimTask(hf: Holdfast, ref: string, { leaseMs, waitMs, signal }: RunRequest): Promise<TaskClaim> {
+  const claim = () => hf.tasks.claimTaskForAgent(ref, { leaseMs })
   if (waitMs === 0) return claim()
   const isEnough = ({ outcome }: TaskClaim) =>
     !['held', 'offered', 'blocked', 'paused', 'full'].includes(outcome)

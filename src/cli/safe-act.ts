@@ -2,7 +2,7 @@
 import { quotedWord } from '../domain/shell-word.ts'
 import type { FleetExplanation } from '../operations/fleet/explain.ts'
 import { catalogue } from './catalogue.ts'
-import { fieldsOf, optionName } from './field.ts'
+import { fieldsOf, optionName, positionalOf } from './field.ts'
 import { operationOf } from './program.ts'
 import type { Verb } from './verb.ts'
 
@@ -27,7 +27,7 @@ export async function commandFor({ operation, input }: Act): Promise<string | nu
 /** The known values, with placeholders such as `<reason>` for those that only the user can supply. */
 function words(verb: Verb, input: Act['input']): string[] {
   const fields = fieldsOf(operationOf(verb) as NonNullable<ReturnType<typeof operationOf>>)
-  const positional = verb.positional ?? []
+  const positional = positionalOf(verb, fields)
   const subjects = positional
     .filter((name) => name in input || name === verb.body || fields.get(name)?.isOptional !== true)
     .map((name) => (name in input ? quotedWord(String(input[name])) : `<${name}>`))

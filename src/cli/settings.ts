@@ -115,8 +115,8 @@ export async function inspectSettings(io: Io, options: GlobalOptions): Promise<S
       ...store,
       value: explicit ? locatedFile(store.value, io.cwd) : placed(store, config.path, home),
     },
-    namespace: understood('namespace', pick('namespace', 'default'), readNamespace),
-    agent: understood('agent', pick('agent', getAgentIdSimple()), readAgent),
+    namespace: understood('namespace', pick('namespace', 'default'), settingReaders.namespace),
+    agent: understood('agent', pick('agent', getAgentIdSimple()), settingReaders.agent),
     durability: understood('durability', pick('durability', 'full'), readDurability),
     busyTimeoutMs: understood('busy-timeout', busyTimeout, readBusyTimeout),
   }
@@ -205,17 +205,23 @@ export function located(store: string, from: string): string {
   return path === ':memory:' || isAbsolute(path) ? store : `sqlite:${resolve(from, path)}`
 }
 
-export function readNamespace(value: string): string {
-  assertName('namespace', value)
-  return value
+function readName(kind: 'namespace' | 'agent'): (value: string) => string {
+  return (value) => {
+    assertName(kind, value)
+    return value
+  }
 }
 
-export function readAgent(value: string): string {
-  assertName('agent', value)
-  return value
-}
+/** How each setting is read. What cannot be read is refused. */
+export const settingReaders = {
+  store: (value: string) => value,
+  namespace: readName('namespace'),
+  agent: readName('agent'),
+  durability: readDurability,
+  'busy-timeout': readBusyTimeout,
+} as const satisfies Record<ConfigKey, (value: string) => unknown>
 
-export function readBusyTimeout(value: string): number {
+function readBusyTimeout(value: string): number {
   const ms = parseDuration(value)
   if (ms <= maxBusyTimeoutMs) return ms
   throw new InvalidError({
@@ -225,7 +231,7 @@ export function readBusyTimeout(value: string): number {
   })
 }
 
-export function readDurability(value: string): 'full' | 'normal' {
+function readDurability(value: string): 'full' | 'normal' {
   if (value === 'full' || value === 'normal') return value
   throw new InvalidError({
     what: `durability "${value}" is neither full nor normal`,

@@ -4,7 +4,9 @@ import { processingLockName } from '../domain/queue.ts'
 import { withoutCredentials } from '../domain/store-url.ts'
 import { taskQueue } from '../domain/task.ts'
 import { HeldError, type HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
+import type { AnyOperation } from '../operations/operation.ts'
 import type { CommandCall } from './call.ts'
+import { fieldsOf } from './field.ts'
 import type { Leased } from './lease-file.ts'
 import { located } from './settings.ts'
 import type { Verb } from './verb.ts'
@@ -15,16 +17,32 @@ export interface Holding extends Leased {
 
 type Text = string | undefined
 
+type Holds = 'item' | 'task' | 'lock' | 'queueLock' | 'run'
+
+/** What a caller of the operation holds, by what its input names beside the token. Null if a token proves nothing. */
+function holdsOf(operation: AnyOperation): Holds | null {
+  const fields = fieldsOf(operation)
+  if (!fields.has('token') || operation.tokenIdentifies === 'request') return null
+  if (fields.has('ref')) return fields.has('queue') ? 'item' : 'task'
+  if (fields.has('queue')) return 'queueLock'
+  return fields.has('run') && !fields.has('name') ? 'run' : 'lock'
+}
+
 /** The lease that the verb's input refers to; null if the verb needs none. */
-export async function holdingOf(verb: Verb, call: CommandCall): Promise<Holding | null> {
-  if (verb.holds === undefined) return null
+export async function holdingOf(
+  verb: Verb,
+  operation: AnyOperation | null,
+  call: CommandCall,
+): Promise<Holding | null> {
+  const holds = operation && holdsOf(operation)
+  if (holds === null) return null
   const { token } = call.input
-  if (token !== undefined) return { ...(await leasedBy(verb.holds, call, false)), token: token as number }
-  const direct = await leasedBy(verb.holds, call, false)
+  const direct = await leasedBy(holds, call, false)
+  if (token !== undefined) return { ...direct, token: token as number }
   const granted = exportedToken(call, direct.kind, [direct.name]) ?? call.leases.find(direct)
   if (granted !== undefined) return { ...direct, token: granted }
   // Lease files are stored by id, so a key has to be looked up first.
-  const leased = direct.kind === 'lock' ? direct : await leasedBy(verb.holds, call, true)
+  const leased = direct.kind === 'lock' ? direct : await leasedBy(holds, call, true)
   const known = exportedToken(call, leased.kind, [direct.name, leased.name]) ?? call.leases.find(leased)
   return { ...leased, token: known ?? endedToken(verb, call, leased) }
 }
@@ -35,11 +53,7 @@ function endedToken({ completes, grants }: Verb, call: CommandCall, leased: Leas
   return call.leases.findEnded(leased, completes ? ['done', 'lost'] : ['lost'])
 }
 
-async function leasedBy(
-  holds: NonNullable<Verb['holds']>,
-  call: CommandCall,
-  looksUp: boolean,
-): Promise<Leased> {
+async function leasedBy(holds: Holds, call: CommandCall, looksUp: boolean): Promise<Leased> {
   const { queue, ref, name, run, lock } = call.input as Record<string, Text>
   switch (holds) {
     case 'item':

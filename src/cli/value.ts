@@ -1,10 +1,12 @@
 /** Parses words of a command line into values of an operation's input. */
+import { Option } from 'commander'
 import { JsonFault } from '../domain/json.ts'
 import { parseJsonText } from '../domain/json-text.ts'
 import { nearestName } from '../domain/name.ts'
 import { InvalidError } from '../errors.ts'
 import { parseDuration, parseTime } from './duration.ts'
 import type { Field } from './field.ts'
+import type { OwnOption } from './verb.ts'
 
 /** One value, or one per occurrence of the option. */
 export type Words = string | boolean | readonly string[]
@@ -19,6 +21,25 @@ export function readValue(field: Typed, words: Words, now: number): unknown {
   if (words === true) return true
   if (Array.isArray(words)) return words.map((word) => readWord(field, word, now))
   return readWord(field, words as string, now)
+}
+
+/** The values of a verb's own options, numbers as numbers. `given` is keyed by commander's names. */
+export function readOwnOptions(
+  options: readonly OwnOption[],
+  given: Readonly<Record<string, Words | undefined>>,
+): Record<string, unknown> {
+  const read = options.map(({ flags, kind }) => {
+    const option = new Option(flags)
+    const name = option.attributeName()
+    const words = given[name]
+    const typed = option.long ?? flags
+    const about = { choices: [], isOptional: true, isNullable: false, description: '' } as const
+    const field: Typed = { name, kind: kind ?? 'text', typed, ...about }
+    const value = words === undefined ? undefined : readValue(field, words, 0)
+    if (typeof value === 'number' && value < 0) throw wrong(field, `${value} is below 0`, 'give 0 or more')
+    return [name, value]
+  })
+  return { ...given, ...Object.fromEntries(read) }
 }
 
 function readWord(field: Typed, word: string, now: number): unknown {

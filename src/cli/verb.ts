@@ -7,6 +7,7 @@ import type { Holdfast } from '../handle/holdfast.ts'
 import type { InputOf, OperationName, ResultOf } from '../operations/table.ts'
 import type { Drawn } from './drawing.ts'
 import type { Io } from './io.ts'
+import { kebab } from './kebab.ts'
 import type { Column, Detail, EntryOf } from './layout.ts'
 import type { Leased, LeaseFiles } from './lease-file.ts'
 import type { Settings } from './settings.ts'
@@ -17,6 +18,8 @@ export interface OwnOption {
   /** In commander's syntax: `--wait [duration]`. */
   readonly flags: string
   readonly description: string
+  /** What its value is, if it is a number. */
+  readonly kind?: 'integer' | 'duration'
   readonly isRequired?: true
   /** May be repeated; its value is then a list. */
   readonly isRepeatable?: true
@@ -33,7 +36,10 @@ export interface Verb<Name extends OperationName = OperationName, Answer = unkno
   readonly section?: string
   /** Longer help: what the summary leaves out, and an example. */
   readonly help?: string
-  /** Fields given by position, in order. A field with several values takes all remaining words. */
+  /**
+   * Fields given by position, in order; default all that the operation requires. A field with several values takes all
+   * remaining words.
+   */
   readonly positional?: readonly string[]
   /** Fields that may be omitted although the operation requires them, because the verb works them out. */
   readonly optional?: readonly string[]
@@ -50,8 +56,6 @@ export interface Verb<Name extends OperationName = OperationName, Answer = unkno
   readonly options?: readonly OwnOption[]
   /** The field that may come from a file or from stdin (`-`). */
   readonly body?: string
-  /** What the token is for. It comes from `--token`, `HOLDFAST_TOKEN` or the lease file. */
-  readonly holds?: 'item' | 'task' | 'lock' | 'queueLock' | 'run'
   /** For verbs by which others lose something for good: asks on a terminal, requires `--yes` elsewhere. */
   readonly asks?: (call: Call<Name>) => Promise<string | null>
   readonly isHidden?: true
@@ -130,7 +134,13 @@ export interface Call<Name extends OperationName = OperationName> {
   say(text: Drawn): void
 }
 
+/** A verb that is called what its operation is called needs no name: `queue.beginMerge` is `begin-merge`. */
+type VerbRow<Name extends OperationName, Answer> = Omit<Verb<Name, Answer>, 'name'> & {
+  readonly name?: string
+}
+
 /** Checks a row against the types of its operation, then erases them. */
-export function verb<Name extends OperationName, Answer = ResultOf<Name>>(row: Verb<Name, Answer>): Verb {
-  return row as unknown as Verb
+export function verb<Name extends OperationName, Answer = ResultOf<Name>>(row: VerbRow<Name, Answer>): Verb {
+  const [, name = ''] = row.operation?.split('.') ?? []
+  return { name: kebab(name), ...row } as unknown as Verb
 }

@@ -5,7 +5,7 @@
 import type { Facts } from '../error-facts.ts'
 import { InvalidError, isHoldfastError, revive } from '../errors.ts'
 import type { AnyOperation } from '../operations/operation.ts'
-import { type Field, fieldsOf, offeredFields, typedName } from './field.ts'
+import { type Field, fieldsOf, offeredFields, positionalOf, typedName } from './field.ts'
 import type { Verb } from './verb.ts'
 
 /** `` `force` ``, `` `dependents: release` ``, or a word that only a program would write: `runAt`. */
@@ -14,7 +14,7 @@ const libraryName = /`(\w+)(?:: (\w+))?`|\b([a-z]+[A-Z]\w*)\b/g
 /** A text of the verb's operation in the words of the command. */
 export function inCommandWords(text: string, verb: Verb, fields: ReadonlyMap<string, Field>): string {
   const typed = (name: string): string | null => {
-    if (verb.positional?.includes(name)) return typedName({ name }, true)
+    if (positionalOf(verb, fields).includes(name)) return typedName({ name }, true)
     const isOffered = offeredFields(verb, fields).some((field) => field.name === name)
     return isOffered ? typedName({ name }, false) : null
   }
@@ -42,7 +42,7 @@ export function asTyped(error: unknown, verb: Verb, operation: AnyOperation | nu
   const [issue] = (facts.issues ?? []) as readonly { path: string; message: string }[]
   const field = issue && fields.get(issue.path.split('.')[0] ?? '')
   if (field && facts.operation === operation.name) {
-    const typed = typedName(field, verb.positional?.includes(field.name) === true)
+    const typed = typedName(field, positionalOf(verb, fields).includes(field.name))
     return new InvalidError({
       what: `${typed}: ${issue.message}`,
       next: 'fix it; --help lists what the command accepts',

@@ -1,5 +1,5 @@
 /** Translates a row for another store: its lease times move to the lease clock there. */
-import { clocks, moveTime, moveTimes } from '../engines/clocks.ts'
+import { schema, type TableName } from '../engines/schema.ts'
 import type { Cell, TransferRow, TransferTable } from '../engines/transfer.ts'
 
 export type Translator = (row: TransferRow) => TransferRow
@@ -17,7 +17,7 @@ const eventFields: Readonly<Record<string, readonly string[]>> = {
 
 function shifter(table: TransferTable, shiftMs: number): Translator {
   const { columns } = table
-  const lease = table.rows === null ? [] : clocks[table.rows].lease
+  const lease = table.rows === null ? [] : schema[table.rows].leaseTimes
   const inJson = eventFields[table.name] ?? []
   const subjectAt = columns.findIndex(({ name }) => name === 'subject')
   return (row) =>
@@ -41,4 +41,21 @@ function movedJson(cell: Cell, move: (value: object) => object): Cell {
   } catch {
     return cell
   }
+}
+
+/** The same time on another lease clock; anything that is not a time is unchanged. */
+function moveTime(value: unknown, byMs: number): unknown {
+  if (typeof value === 'number') return value + byMs
+  return Array.isArray(value) ? value.map((each) => moveTime(each, byMs)) : value
+}
+
+/** A thing as recorded in events and images: fields on the lease clock are shifted, the others stay. */
+function moveTimes(subject: string, fields: object, byMs: number): object {
+  const lease = subject in schema ? schema[subject as TableName].leaseTimes : []
+  return Object.fromEntries(
+    Object.entries(fields).map(([field, value]) => [
+      field,
+      lease.includes(field) ? moveTime(value, byMs) : value,
+    ]),
+  )
 }

@@ -10,17 +10,26 @@ export type Delivered =
   /** `transient`: retrying in a moment may help. */
   | { readonly outcome: 'failed'; readonly error: string; readonly transient: boolean }
 
-/** How a process delivers messages by other means than the inbox. */
-export interface Adapter {
+/** How long a delivery may take. */
+export interface AdapterOptions {
   /** Time limit of one try, ms; default 10 s, for a broadcast 5 s. */
   readonly timeoutMs?: number | undefined
-  /** Time limit of one try of a broadcast, if it differs. */
+  /** Time limit of one try of a broadcast, ms, if it differs. */
   readonly broadcastTimeoutMs?: number | undefined
+}
+
+/** How a process delivers messages by other means than the inbox. */
+export interface Adapter extends AdapterOptions {
   /**
    * Sends once. Delivered means it arrived, not that anybody answered. The same envelope may come again after a
    * crash, under the same id. A thrown error is a transient failure; the signal fires when time is up.
    */
   send(envelope: Envelope, signal: AbortSignal): Promise<Delivered>
+}
+
+/** The inbox in the store: recording the attempt makes a message appear there, so there is nothing to send. */
+export const inbox: Adapter = {
+  send: async () => ({ outcome: 'delivered' }),
 }
 
 const maxTimeoutMs = 60 * 60 * 1000

@@ -7,21 +7,20 @@ import type { Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import type { Envelope } from '../domain/envelope.ts'
 import { jsonLine } from '../domain/text.ts'
-import type { Adapter, Delivered } from './adapter.ts'
+import type { Adapter, AdapterOptions, Delivered } from './adapter.ts'
 
 /** Which command delivers a message. */
-export interface CommandOptions {
+export interface CommandOptions extends AdapterOptions {
   /** The program and its arguments, or a function that picks them for each message. */
   readonly argv: readonly string[] | ((envelope: Envelope) => readonly string[])
-  /** Time limit, ms; default 10 s, for a broadcast 5 s. The command and everything it started is then killed. */
-  readonly timeoutMs?: number | undefined
-  /** Time limit for a broadcast, ms, if it differs. */
-  readonly broadcastTimeoutMs?: number | undefined
 }
 
 const maxErrorLength = 500
 
-/** Exit code 0 means delivered, whatever the command leaves running. */
+/**
+ * Exit code 0 means delivered, whatever the command leaves running. When its time is up, the command and everything it
+ * started is killed.
+ */
 export function command({ argv, ...times }: CommandOptions): Adapter {
   return {
     ...times,

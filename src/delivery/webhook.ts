@@ -1,17 +1,13 @@
 /** Delivers messages by HTTP: one POST per attempt. */
 import type { Envelope } from '../domain/envelope.ts'
-import type { Adapter } from './adapter.ts'
+import type { Adapter, AdapterOptions } from './adapter.ts'
 
 /** Where and how to post a message. */
-export interface WebhookOptions {
+export interface WebhookOptions extends AdapterOptions {
   /** Where to post each message. */
   readonly url: string | URL
   /** Added to every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Time limit, ms; default 10 s, for a broadcast 5 s. */
-  readonly timeoutMs?: number | undefined
-  /** Time limit for a broadcast, ms, if it differs. */
-  readonly broadcastTimeoutMs?: number | undefined
 }
 
 /** Temporary trouble on the other side; any other refusal would be the same if retried at once. */

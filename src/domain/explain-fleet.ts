@@ -21,23 +21,37 @@ export function explainQueue(facts: QueueFacts): Explanation {
     `${boundedText(ready)} ready, ${boundedText(held)} held, ${boundedText(waiting)} waiting${quarantined.count === 0 ? '' : `, ${boundedText(quarantined)} of them quarantined`}`,
     ...(oldestReadyMs === null ? [] : [`the oldest has been ready for ${formatDuration(oldestReadyMs)}`]),
   ]
-  if (queue.pausedAt !== null) {
-    const reason = queue.pauseReason === null ? '' : `: ${queue.pauseReason}`
-    return explanation('stuck', `it was paused by ${queue.pausedBy}${reason}`, {
-      evidence,
-      can: [{ operation: 'queue.resume', input: { queue: queue.name }, because: 'allows claims again' }],
-    })
-  }
+  if (queue.pausedAt !== null) return explainPaused(queue, 'it', evidence)
   if (ready.count === 0) return explanation('waiting', 'nothing in it can be claimed now', { evidence })
+  return (
+    explainLocked(queue, lockHolders, 'its processing lock', evidence) ??
+    explanation('ready', `${boundedText(ready)} can be claimed now`, { evidence })
+  )
+}
+
+/** Nothing of a paused queue can be claimed. */
+export function explainPaused(queue: Queue, subject: string, evidence: readonly string[]): Explanation {
+  const reason = queue.pauseReason === null ? '' : `: ${queue.pauseReason}`
+  return explanation('stuck', `${subject} was paused by ${queue.pausedBy}${reason}`, {
+    evidence,
+    can: [{ operation: 'queue.resume', input: { queue: queue.name }, because: 'allows claims again' }],
+  })
+}
+
+/** Null while a slot of its processing lock is free, or if it has none. */
+export function explainLocked(
+  { slots }: Queue,
+  lockHolders: readonly Holding[],
+  lock: string,
+  evidence: readonly string[],
+): Explanation | null {
   const [holder] = lockHolders
-  if (queue.slots !== null && lockHolders.length >= queue.slots && holder) {
-    return explanation('waiting', `its processing lock is held by ${holder.agent}`, {
-      holder,
-      evidence,
-      next: [{ what: 'the processing lock lapses, unless it is renewed', inMs: holder.remainingMs }],
-    })
-  }
-  return explanation('ready', `${boundedText(ready)} can be claimed now`, { evidence })
+  if (slots === null || lockHolders.length < slots || !holder) return null
+  return explanation('waiting', `${lock} is held by ${holder.agent}`, {
+    holder,
+    evidence,
+    next: [{ what: 'the processing lock lapses, unless it is renewed', inMs: holder.remainingMs }],
+  })
 }
 
 export interface AgentFacts {

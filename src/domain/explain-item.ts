@@ -1,6 +1,7 @@
 /** Why an item or a task is in its current state. */
 import { formatDuration } from './duration.ts'
 import { type Explanation, explainHeld, explanation, type SafeAct } from './explain.ts'
+import { explainLocked, explainPaused } from './explain-fleet.ts'
 import type { Holding } from './holding.ts'
 import type { Item } from './item.ts'
 import type { Queue } from './queue.ts'
@@ -108,21 +109,9 @@ function explainBlocked({ item, blockers }: ItemFacts): Explanation {
 
 function explainReady({ item, queue, position, lockHolders, host }: ItemFacts): Explanation {
   const evidence = [...(position === null ? [] : [`position ${position} in line`]), ...story(item)]
-  if (queue.pausedAt !== null) {
-    const reason = queue.pauseReason === null ? '' : `: ${queue.pauseReason}`
-    return explanation('stuck', `queue ${queue.name} was paused by ${queue.pausedBy}${reason}`, {
-      evidence,
-      can: [{ operation: 'queue.resume', input: { queue: queue.name }, because: 'allows claims again' }],
-    })
-  }
-  const [holder] = lockHolders
-  if (queue.slots !== null && lockHolders.length >= queue.slots && holder) {
-    return explanation('waiting', `the processing lock of its queue is held by ${holder.agent}`, {
-      holder,
-      evidence,
-      next: [{ what: 'the processing lock lapses, unless it is renewed', inMs: holder.remainingMs }],
-    })
-  }
+  if (queue.pausedAt !== null) return explainPaused(queue, `queue ${queue.name}`, evidence)
+  const locked = explainLocked(queue, lockHolders, 'the processing lock of its queue', evidence)
+  if (locked !== null) return locked
   if (host !== null && !host.isRunning) {
     return explanation('stuck', `it belongs on ${host.name}, and no process is running there`, {
       evidence,

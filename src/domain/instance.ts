@@ -117,6 +117,12 @@ export function recordLoss(instance: Instance, { items, suspects }: Held, now: n
   }
 }
 
+/** When any of these processes last looked for things to heal. */
+export function lastSweptAt(running: readonly Instance[]): number | null {
+  const times = running.flatMap(({ sweptAt }) => sweptAt ?? [])
+  return times.length === 0 ? null : Math.max(...times)
+}
+
 /** Ten minutes: twenty heartbeats. A process that wakes up later than that joins again as a new instance. */
 export const silentAfterMs = 10 * 60 * 1000
 

@@ -2,7 +2,17 @@
 import { AttemptsExhaustedError } from '../errors.ts'
 import { type Backoff, backoffMs } from './backoff.ts'
 import type { Failure } from './failure.ts'
-import { type Clocks, copyOf, describeItem, enter, type Item, illegal, illegalMove, moveTo } from './item.ts'
+import {
+  type Clocks,
+  copyOf,
+  describeItem,
+  describeState,
+  enter,
+  type Item,
+  illegal,
+  illegalMove,
+  moveTo,
+} from './item.ts'
 import { assertHolder, type Claimant } from './lease.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
@@ -14,7 +24,8 @@ export function assertHolds(item: Item, { agent, token }: Claimant, now: number)
     agent,
     token,
     now,
-    goneBecause: item.cancelRequestedAt === null ? `it is ${item.state} now` : 'it was cancelled',
+    goneBecause:
+      item.cancelRequestedAt === null ? `it is ${describeState(item, item.state)} now` : 'it was cancelled',
   })
 }
 

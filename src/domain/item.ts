@@ -88,7 +88,7 @@ export function describeItem(item: Pick<Item, 'id' | 'key' | 'queue'>): string {
 }
 
 /** A state in the words of its users: those of a task are called statuses. */
-function describeState({ queue }: Pick<Item, 'queue'>, state: string): string {
+export function describeState({ queue }: Pick<Item, 'queue'>, state: string): string {
   return (queue === taskQueue && statusOf(state)) || state
 }
 

@@ -17,14 +17,7 @@
  *
  * Not promised: that a pattern matches a file, or that two spellings of one file (case, links) are seen as one.
  */
-import {
-  type Alternative,
-  type CharacterSet,
-  many,
-  parsePath,
-  parsePattern,
-  type Segment,
-} from './pattern-syntax.ts'
+import { type Alternative, type CharacterSet, many, parsePattern, type Segment } from './pattern-syntax.ts'
 
 /** A parsed pattern, ready to be compared. */
 export interface Pattern {
@@ -55,16 +48,6 @@ export function readPattern(text: string): Pattern {
   known.set(text, pattern)
   knownSize += pattern.size
   return pattern
-}
-
-/** Whether the pattern matches the path, taken literally. Both are validated first. */
-export function matchesPattern(pattern: string, path: string): boolean {
-  return haveCommonPath(readPattern(pattern).alternatives, [parsePath(path)])
-}
-
-/** Whether some path matches both. Exact, not a guess, and bounded by the product of the two sizes. */
-export function patternsOverlap(left: string, right: string): boolean {
-  return haveCommonPath(readPattern(left).alternatives, readPattern(right).alternatives)
 }
 
 /** Counts the steps of a comparison; may abort it by throwing. */

@@ -1,10 +1,10 @@
-export type Kind = 'integer' | 'text' | 'json'
-
 /**
  * Functions generated for the rows of one table, with its fields spelled out: V8 runs `row.state` about ten times as
  * fast as `row[field]` in a loop over forty names, and every row goes through here. Where generating code from text is
  * forbidden, a loop does the work.
  */
+
+export type Kind = 'integer' | 'text' | 'json'
 
 export interface RowCode {
   /** A row from its values, starting at index `from`. Throws what `readJson` throws. */

@@ -18,6 +18,9 @@ export interface Schema {
   readonly columns: readonly string[]
   readonly kinds: readonly Kind[]
   readonly kindOf: Readonly<Record<string, Kind>>
+  /** Fields with times on the store's lease clock, and with wall times. */
+  readonly leaseTimes: readonly string[]
+  readonly wallTimes: readonly string[]
   /** Fields that identify a row within its namespace. */
   readonly key: readonly string[]
   /** Fields that a write must find as it read them: the key and the guards. */
@@ -29,22 +32,37 @@ export interface Schema {
   readonly code: () => RowCode
 }
 
+/**
+ * What a field is. Every time says which clock it is on. Lease times of two stores are not comparable, since each store
+ * has its own lease clock, so rows that are carried from one store to another are shifted by the difference. Wall times
+ * mean the same everywhere.
+ */
+type FieldKind = Kind | 'lease time' | 'lease times' | 'wall time'
+
+function storedAs(kind: FieldKind): Kind {
+  if (kind === 'lease times') return 'json'
+  return kind === 'lease time' || kind === 'wall time' ? 'integer' : kind
+}
+
 function table(
   name: string,
   key: string[],
   guards: string[],
-  kindOf: Record<string, Kind>,
+  described: Record<string, FieldKind>,
   { replaces = false, isMostlyRead = false } = {},
 ): Schema {
-  const fields = Object.keys(kindOf)
+  const fields = Object.keys(described)
   const asRead = [...key, ...guards]
-  const all = Object.entries(kindOf)
+  const all = fields.map((field) => [field, storedAs(described[field] as FieldKind)] as const)
+  const kindOf: Record<string, Kind> = Object.fromEntries(all)
   return {
     name,
     fields,
     columns: fields.map(columnOf),
     kinds: Object.values(kindOf),
     kindOf,
+    leaseTimes: fields.filter((field) => described[field]?.startsWith('lease time')),
+    wallTimes: fields.filter((field) => described[field] === 'wall time'),
     key,
     asRead,
     replaces,
@@ -63,9 +81,9 @@ function mostlyReadTable(
   name: string,
   key: string[],
   guards: string[],
-  kindOf: Record<string, Kind>,
+  described: Record<string, FieldKind>,
 ): Schema {
-  return table(name, key, guards, kindOf, { isMostlyRead: true })
+  return table(name, key, guards, described, { isMostlyRead: true })
 }
 
 /** The end of an insert statement, for tables whose new rows replace others. Both engines use the same syntax. */
@@ -85,9 +103,9 @@ const lease = {
   agent: 'text',
   instance: 'text',
   token: 'integer',
-  grantedAt: 'integer',
-  renewedAt: 'integer',
-  expiresAt: 'integer',
+  grantedAt: 'lease time',
+  renewedAt: 'lease time',
+  expiresAt: 'lease time',
   leaseMs: 'integer',
 } as const
 
@@ -105,24 +123,24 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     ancestors: 'json',
     blockers: 'json',
     waitingFor: 'json',
-    runAt: 'integer',
+    runAt: 'wall time',
     offeredTo: 'text',
     attempts: 'integer',
     failures: 'integer',
     crashes: 'integer',
     exposures: 'integer',
-    suspectedAt: 'integer',
+    suspectedAt: 'wall time',
     progressAtLoss: 'json',
     crashResets: 'integer',
     maxAttempts: 'integer',
-    quarantinedAt: 'integer',
+    quarantinedAt: 'wall time',
     quarantineReason: 'text',
-    cancelRequestedAt: 'integer',
+    cancelRequestedAt: 'wall time',
     submittedBy: 'text',
-    addedAt: 'integer',
-    startedAt: 'integer',
-    stateChangedAt: 'integer',
-    closedAt: 'integer',
+    addedAt: 'wall time',
+    startedAt: 'wall time',
+    stateChangedAt: 'wall time',
+    closedAt: 'wall time',
     outcome: 'text',
     previousState: 'text',
     version: 'integer',
@@ -139,7 +157,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     slot: 'integer',
     reason: 'text',
     item: 'text',
-    acquiredAt: 'integer',
+    acquiredAt: 'wall time',
     version: 'integer',
     ...lease,
     user: 'text',
@@ -147,14 +165,14 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     slots: 'integer',
     depth: 'integer',
     delayMs: 'integer',
-    delayedSince: 'integer',
+    delayedSince: 'lease time',
     patterns: 'json',
     mode: 'text',
   }),
   waiter: table('lock_waiter', ['id'], ['version', 'token'], {
     id: 'text',
     name: 'text',
-    joinedAt: 'integer',
+    joinedAt: 'wall time',
     version: 'integer',
     ...lease,
   }),
@@ -170,11 +188,11 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     cursor: 'json',
     completion: 'text',
     pauseReason: 'text',
-    startedAt: 'integer',
-    updatedAt: 'integer',
-    endedAt: 'integer',
-    outcomesRemovedAt: 'integer',
-    runningSince: 'integer',
+    startedAt: 'wall time',
+    updatedAt: 'wall time',
+    endedAt: 'wall time',
+    outcomesRemovedAt: 'wall time',
+    runningSince: 'lease time',
     activeMs: 'integer',
     version: 'integer',
   }),
@@ -184,7 +202,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     key: 'text',
     outcome: 'text',
     error: 'text',
-    at: 'integer',
+    at: 'wall time',
     version: 'integer',
   }),
   queue: mostlyReadTable('queue', ['name'], ['version'], {
@@ -196,10 +214,10 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     leaseMs: 'integer',
     manualLeaseMs: 'integer',
     backoff: 'json',
-    pausedAt: 'integer',
+    pausedAt: 'wall time',
     pausedBy: 'text',
     pauseReason: 'text',
-    createdAt: 'integer',
+    createdAt: 'wall time',
     version: 'integer',
   }),
   workflow: mostlyReadTable('workflow', ['name'], ['version'], {
@@ -215,14 +233,14 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     hostName: 'text',
     pid: 'integer',
     startTime: 'text',
-    startedAt: 'integer',
-    beatAt: 'integer',
-    seenAt: 'integer',
-    sweptAt: 'integer',
-    endedAt: 'integer',
+    startedAt: 'wall time',
+    beatAt: 'wall time',
+    seenAt: 'lease time',
+    sweptAt: 'wall time',
+    endedAt: 'wall time',
     endReason: 'text',
     registeredBy: 'text',
-    lostAt: 'integer',
+    lostAt: 'lease time',
     lostItems: 'integer',
     lostSuspects: 'integer',
     version: 'integer',
@@ -234,12 +252,12 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     requestHash: 'text',
     answer: 'text',
     grants: 'json',
-    at: 'integer',
+    at: 'wall time',
   }),
   recoveryRun: table('recovery_run', ['id', 'queue'], [], {
     id: 'text',
     queue: 'text',
-    at: 'integer',
+    at: 'wall time',
     trigger: 'text',
     by: 'text',
     locksCleaned: 'integer',
@@ -258,26 +276,26 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     queue: 'text',
     trigger: 'text',
     count: 'integer',
-    at: 'integer',
+    at: 'wall time',
     by: 'text',
     error: 'text',
     version: 'integer',
   }),
-  addressable: table('addressable', ['name'], [], { name: 'text', at: 'integer' }),
-  cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'integer' }, { replaces: true }),
+  addressable: table('addressable', ['name'], [], { name: 'text', at: 'wall time' }),
+  cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'wall time' }, { replaces: true }),
   checkpoint: table('checkpoint', ['name'], ['version'], {
     name: 'text',
     seq: 'integer',
-    at: 'integer',
+    at: 'wall time',
     digest: 'text',
     version: 'integer',
   }),
   horizon: table('horizon', ['waitMs'], ['version'], {
     waitMs: 'integer',
-    settledAt: 'integer',
-    settledLeaseAt: 'integer',
-    notedAt: 'integer',
-    notedLeaseAt: 'integer',
+    settledAt: 'wall time',
+    settledLeaseAt: 'lease time',
+    notedAt: 'wall time',
+    notedLeaseAt: 'lease time',
     version: 'integer',
   }),
   message: table('message', ['id'], ['version'], {
@@ -292,12 +310,12 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     quorum: 'integer',
     level: 'integer',
     policy: 'json',
-    dueAt: 'integer',
-    allowedAt: 'integer',
+    dueAt: 'lease time',
+    allowedAt: 'lease time',
     escalation: 'json',
     note: 'text',
-    createdAt: 'integer',
-    closedAt: 'integer',
+    createdAt: 'wall time',
+    closedAt: 'wall time',
     version: 'integer',
   }),
   delivery: table('delivery', ['id'], ['version', 'token'], {
@@ -310,17 +328,17 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     state: 'text',
     attempts: 'integer',
     crashes: 'integer',
-    nextDueAt: 'integer',
-    allowedAt: 'integer',
-    givesUpAt: 'integer',
-    sentAt: 'integer',
-    readAt: 'integer',
-    ackedAt: 'integer',
-    progressAt: 'integer',
+    nextDueAt: 'lease time',
+    allowedAt: 'lease time',
+    givesUpAt: 'lease time',
+    sentAt: 'wall time',
+    readAt: 'wall time',
+    ackedAt: 'wall time',
+    progressAt: 'wall time',
     note: 'text',
     lastError: 'text',
-    createdAt: 'integer',
-    closedAt: 'integer',
+    createdAt: 'wall time',
+    closedAt: 'wall time',
     version: 'integer',
     ...lease,
   }),
@@ -331,23 +349,23 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     sendsPerMinute: 'integer',
     acksPerMinute: 'integer',
     deliveriesPerMinute: 'integer',
-    registeredAt: 'integer',
+    registeredAt: 'wall time',
     version: 'integer',
   }),
   allowance: table('allowance', ['name'], ['version'], {
     name: 'text',
-    marks: 'json',
-    at: 'integer',
+    marks: 'lease times',
+    at: 'lease time',
     version: 'integer',
   }),
   image: table('image', ['subject', 'id'], [], { subject: 'text', id: 'text', image: 'json' }),
   state: table('state', ['key'], ['version'], {
     key: 'text',
     version: 'integer',
-    updatedAt: 'integer',
+    updatedAt: 'wall time',
     updatedBy: 'text',
     preferred: 'text',
-    preferredUntil: 'integer',
+    preferredUntil: 'lease time',
     value: 'text',
   }),
   // One row per namespace.

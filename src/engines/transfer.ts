@@ -4,6 +4,7 @@
  * as the rules would: damaged ones are carried too.
  */
 import { HoldfastError } from '../errors.ts'
+import { eventKindOf } from './event-row.ts'
 import type { Kind } from './row-code.ts'
 import { type Schema, schema, type TableName } from './schema.ts'
 
@@ -110,19 +111,7 @@ function plainTable(name: string, key: readonly string[], kindOf: Record<string,
   return tableOf(name, null, own, key)
 }
 
-export const eventTable = plainTable('event', ['seq'], {
-  seq: 'integer',
-  at: 'integer',
-  kind: 'text',
-  subject: 'text',
-  id: 'text',
-  queue: 'text',
-  version: 'integer',
-  agent: 'text',
-  token: 'integer',
-  change: 'json',
-  detail: 'json',
-})
+export const eventTable = plainTable('event', ['seq'], eventKindOf)
 
 /** The index of which item waits for which. */
 const blockerTable = plainTable('blocker', ['blocker', 'item'], { blocker: 'text', item: 'text' })

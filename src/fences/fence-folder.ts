@@ -6,7 +6,7 @@ import { constants, type Stats } from 'node:fs'
 import { chmod, lstat, mkdir, open, readdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { HoldfastError } from '../errors.ts'
-import { isOpenToOthers, isOwn, isShared } from '../host/access.ts'
+import { isOpenToOthers, isOwn, isShared, noFollowFlags } from '../host/access.ts'
 
 /**
  * False if something already exists there. As open as its parent folder: to this user, or to a group that shares it.
@@ -56,10 +56,7 @@ function isTrusted(found: Stats): boolean {
 
 /** Never follows a link, whatever was put there meanwhile. */
 export async function readFenceFile(path: string): Promise<string> {
-  const file = await open(
-    path,
-    constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0),
-  )
+  const file = await open(path, constants.O_RDONLY | noFollowFlags)
   try {
     return await file.readFile('utf8')
   } finally {

@@ -19,6 +19,7 @@ import type { AskedOf, ResultOf } from '../operations/table.ts'
 import type { StoreStatus } from '../port/engine.ts'
 import { judgeHolders } from '../runtime/lease/stale-locks.ts'
 import { knownOptionsOf, optionsOf } from '../runtime/session/input.ts'
+import { signal } from '../runtime/session/option-fields.ts'
 import type { Session } from '../runtime/session/session.ts'
 import type { AgentOptions } from './call-options.ts'
 
@@ -55,7 +56,7 @@ const watchOptions = {
   name: 'fleet.watch',
   input: z.strictObject({
     everyMs: z.int().min(1).max(maxLeaseMs).optional(),
-    signal: z.instanceof(AbortSignal, { error: 'must be an AbortSignal' }).optional(),
+    signal,
   }),
 }
 

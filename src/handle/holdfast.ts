@@ -1,5 +1,4 @@
 /** The handle to a store. Everything else is reached from it. */
-import { assertRenewable } from '../domain/lease.ts'
 import { assertName } from '../domain/name.ts'
 import { settlesWithin } from '../environment.ts'
 import { closedError, HoldfastError, InvalidError } from '../errors.ts'
@@ -114,7 +113,6 @@ export class Holdfast {
   ): Worker<Output> {
     if (this.#session.isClosed) throw closedError(this.status.location)
     assertWork(queue, handler)
-    assertRenewable(optionsOf('work', options).leaseMs)
     const of = queue instanceof Queue ? queue : this.queue<Input, Output>(queue)
     let leaveSignals = () => {}
     const worker: Worker<Output> = new Worker<Output>(this.#session, of, handler, options, () => {

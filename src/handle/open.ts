@@ -153,6 +153,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
         logger,
         durability: settings.durability,
         busyTimeoutMs: settings.busyTimeoutMs,
+        patienceMs: settings.patienceMs,
         options: {
           namespace: settings.namespace,
           caller: { agent, instance },

@@ -7,6 +7,7 @@ import { parseInput } from '../operations/operation.ts'
 import type { SavedView, StateHistory, StatePage, StateView } from '../operations/state/state.ts'
 import type { AskedOf } from '../operations/table.ts'
 import { optionsOf } from '../runtime/session/input.ts'
+import { callable, signal } from '../runtime/session/option-fields.ts'
 import type { Session } from '../runtime/session/session.ts'
 import { UpdateOrder } from '../runtime/waiting/update-order.ts'
 import { wakeOn } from '../runtime/waiting/wake-up.ts'
@@ -59,7 +60,6 @@ export type StateUpdate<Value> =
       readonly attempts: number
     }
 
-const signal = z.custom<AbortSignal>((value) => value instanceof AbortSignal, { error: 'must be a signal' })
 const stateOptions = {
   name: 'state',
   input: z.strictObject({
@@ -69,15 +69,15 @@ const stateOptions = {
 const updateOptions = {
   name: 'state.update',
   input: z.strictObject({
-    change: z.custom<object>((value) => typeof value === 'function', { error: 'must be a function' }),
+    change: callable,
     maxAttempts: z.int().min(1).max(10_000).optional(),
-    signal: signal.optional(),
+    signal,
     agent: z.string().optional(),
   }),
 }
 const watchOptions = {
   name: 'state.watch',
-  input: z.strictObject({ since: z.int().min(0).optional(), signal: signal.optional() }),
+  input: z.strictObject({ since: z.int().min(0).optional(), signal }),
 }
 
 /** Counted as in the source documents: every round of reading, changing and saving, including the first. */

@@ -1,8 +1,11 @@
 /** Who owns a file or folder and who else may change it, by its owner and mode. Says nothing on Windows. */
-import { lstatSync, type Stats, statSync } from 'node:fs'
+import { constants, lstatSync, type Stats, statSync } from 'node:fs'
 import { isOwnGroup } from './own-group.ts'
 
 type Access = Pick<Stats, 'mode' | 'uid' | 'gid'>
+
+/** Opens a file without following a link or waiting for a pipe that somebody else may have put there. */
+export const noFollowFlags = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
 
 const setGroup = 0o2000
 const groupAll = 0o070

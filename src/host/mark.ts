@@ -5,21 +5,12 @@
  * has their own folder, and processes of other users are judged by their leases alone.
  */
 import { createHash } from 'node:crypto'
-import {
-  closeSync,
-  constants,
-  existsSync,
-  futimesSync,
-  lstatSync,
-  opendirSync,
-  openSync,
-  rmSync,
-} from 'node:fs'
+import { closeSync, constants, existsSync, futimesSync, lstatSync, opendirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import { maxLeaseMs } from '../domain/lease.ts'
-import { isPrivateFolder } from './access.ts'
-import { makeFolder, runtimeFolders } from './runtime-folder.ts'
+import { isPrivateFolder, noFollowFlags } from './access.ts'
+import { makeFolder, removeFile, runtimeFolders } from './runtime-folder.ts'
 
 /**
  * The living refresh their marks with every heartbeat. Those of the dead are needed as long as their leases may last.
@@ -67,7 +58,7 @@ export class Marks {
       return
     }
     this.#entered.delete(name)
-    for (const folder of this.#folders()) if (isPrivateFolder(folder)) remove(join(folder, name))
+    for (const folder of this.#folders()) if (isPrivateFolder(folder)) removeFile(join(folder, name))
   }
 
   /** Leaves a mark for another process that runs here, so that others on this machine may judge it. Swept when old. */
@@ -122,9 +113,8 @@ function ownNameOf(self: ProcessIdentity): string {
 
 function touch(path: string): boolean {
   try {
-    // Follow no link, block on no pipe, and never truncate anything.
-    const { O_CREAT, O_WRONLY, O_NOFOLLOW, O_NONBLOCK } = constants
-    const file = openSync(path, O_CREAT | O_WRONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0), 0o600)
+    // Never truncates anything.
+    const file = openSync(path, constants.O_CREAT | constants.O_WRONLY | noFollowFlags, 0o600)
     try {
       const now = new Date()
       futimesSync(file, now, now)
@@ -157,15 +147,7 @@ function sweep(folder: string): void {
 
 function removeIfOld(path: string): void {
   const leftAt = lstatSync(path, { throwIfNoEntry: false })?.mtimeMs
-  if (leftAt !== undefined && Date.now() - leftAt > keptMs) remove(path)
-}
-
-function remove(path: string): void {
-  try {
-    rmSync(path, { force: true })
-  } catch {
-    // The folder has become read-only: sweep it another time.
-  }
+  if (leftAt !== undefined && Date.now() - leftAt > keptMs) removeFile(path)
 }
 
 function isPlainFile(path: string): boolean {

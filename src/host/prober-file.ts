@@ -5,15 +5,15 @@
  * and written in place and never locked: the loser of a race finds out at its next look.
  */
 import { createHash } from 'node:crypto'
-import { closeSync, constants, openSync, readSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import type { ProberRecord } from '../domain/prober.ts'
 import type { ProberSeat } from '../environment.ts'
-import { isPrivateFolder } from './access.ts'
+import { isPrivateFolder, noFollowFlags } from './access.ts'
 import { ProberSocket } from './prober-socket.ts'
 import { WatchedProcess } from './process.ts'
-import { makeFolder } from './runtime-folder.ts'
+import { makeFolder, removeFile } from './runtime-folder.ts'
 
 /** Longer than any record, and always written in full, so that a shorter record leaves nothing of a longer one. */
 const recordBytes = 512
@@ -53,7 +53,7 @@ export class ProberFile implements ProberSeat {
   serve(id: string, former: ProberRecord | null): void {
     if (this.#path === null) return
     // A prober that was killed has left its socket behind.
-    if (former !== null && former.id !== id) remove(socketOf(this.#path, former.id))
+    if (former !== null && former.id !== id) removeFile(socketOf(this.#path, former.id))
     this.#socket.serve(socketOf(this.#path, id))
   }
 
@@ -64,7 +64,7 @@ export class ProberFile implements ProberSeat {
   /** Another process may be taking over at this moment: then it writes the record again at its next look. */
   leave(id: string): void {
     this.#socket.close()
-    if (this.read()?.id === id && this.#path !== null) remove(this.#path)
+    if (this.read()?.id === id && this.#path !== null) removeFile(this.#path)
   }
 
   isAble({ pid, startTime }: ProberRecord): boolean {
@@ -87,8 +87,7 @@ export class ProberFile implements ProberSeat {
       // A folder in /tmp may have been removed as unused, and made again by another user.
       if (this.#path === null || !isPrivateFolder(dirname(this.#path))) this.#path = this.#findPath()
       if (this.#path === null) return null
-      const { O_NOFOLLOW, O_NONBLOCK } = constants
-      const file = openSync(this.#path, flags | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0), 0o600)
+      const file = openSync(this.#path, flags | noFollowFlags, 0o600)
       try {
         return use(file)
       } finally {
@@ -110,14 +109,6 @@ export class ProberFile implements ProberSeat {
 /** Each prober has its own: one that steps back removes its socket, and not that of the next. */
 function socketOf(path: string, id: string): string {
   return `${path}-${createHash('sha1').update(id).digest('hex').slice(0, 12)}`
-}
-
-function remove(path: string): void {
-  try {
-    rmSync(path, { force: true })
-  } catch {
-    // Others ignore a record that is too old, and a socket that nobody serves.
-  }
 }
 
 function parse(text: string): ProberRecord | null {

@@ -2,7 +2,7 @@
  * A folder of this user on this machine, for small files by which the user's processes recognise each other. Nobody
  * else can look into it or put anything there.
  */
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isPrivateFolder } from './access.ts'
@@ -26,4 +26,13 @@ export function makeFolder(folder: string): boolean {
     // Something else has that name, or the parent folder is missing.
   }
   return isPrivateFolder(folder)
+}
+
+/** A file that cannot be removed, because the folder has become read-only, is harmless: others judge it by its age. */
+export function removeFile(path: string): void {
+  try {
+    rmSync(path, { force: true })
+  } catch {
+    // Swept another time.
+  }
 }

@@ -33,6 +33,12 @@ export function text(maxLength: number): z.ZodString {
 /** Cached because a schema never changes and building one costs a command 0.1 ms. */
 const texts = new Map<number, z.ZodString>()
 
+/** A whole number within bounds. */
+export function whole(min: number, max?: number): z.ZodInt {
+  const number = z.int().min(min)
+  return max === undefined ? number : number.max(max)
+}
+
 export const after = text(500).optional().describe('`next` of the previous page.')
 
 export const name = z.string().refine(isName, { error: `must be ${nameRule}` })

@@ -4,7 +4,7 @@ import type { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
 import { present } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 const minuteMs = 60_000
 
@@ -236,8 +236,8 @@ forEachEngine((engine) => {
   test('a process that wakes after a long silence joins again and carries on [S5c-1]', async () => {
     const { env, store } = await engine.open({ background: false, recovery: false })
     const [here, elsewhere] = [machine(env), machine(env, container)]
-    const sleeper = await store.open({ agent: 'sleeper', environment: elsewhere.process(5) })
-    const peer = await store.open({ agent: 'peer', environment: unknowing(here.process(1)) })
+    const sleeper = await store.open({ agent: 'sleeper', environment: elsewhere.process(5), ...rareProbes })
+    const peer = await store.open({ agent: 'peer', environment: unknowing(here.process(1)), ...rareProbes })
     elsewhere.freeze(5)
     await env.advance(11 * minuteMs)
     const gone = (await peer.agents.list()).map(({ agent }) => agent)

@@ -42,7 +42,7 @@ forEachEngine((engine) => {
 
     test('that was too slow is told so, instead of continuing past the gap [S5c-16]', async () => {
       const { hf, env } = await engine.open({ background: false })
-      for (let number = 0; number < 501; number++) await hf.queue('jobs').add(number)
+      await hf.queue('jobs').addMany(Array.from({ length: 501 }, (_, number) => ({ payload: number })))
       await whenReadable(hf)
       const events = hf.events()
       for (let read = 0; read < 500; read++) await events.next()

@@ -1,12 +1,12 @@
 /** A holder may name its item by key and token: what that ends is forgotten as if it had been named by its id. */
 import { expect, test } from 'vitest'
 import { claimed, refusal } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   test('an item released by key and token is no longer held here, and its signal does not fire [S5b-7]', async () => {
-    const { hf, env, store } = await engine.open({ agent: 'ada' })
-    const zoe = await store.open({ agent: 'zoe' })
+    const { hf, env, store } = await engine.open({ agent: 'ada', ...rareProbes })
+    const zoe = await store.open({ agent: 'zoe', ...rareProbes })
     const q = hf.queue('jobs')
     await q.add('p', { key: 'ws-1' })
     const { item, lease } = await claimed(q.next())
@@ -23,7 +23,7 @@ forEachEngine((engine) => {
   })
 
   test('a task released by key and token is no longer held here, and its signal does not fire [S5b-7]', async () => {
-    const { hf, env } = await engine.open({ agent: 'ada' })
+    const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
     await hf.tasks.addTask('one', { key: 'T-1' })
     const claim = await hf.tasks.claimTaskForAgent('T-1')
     if (claim.outcome !== 'claimed') throw new Error(claim.outcome)

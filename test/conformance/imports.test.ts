@@ -13,7 +13,7 @@ import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { aFolder, type Fixture, layFixture } from '../support/fixtures.ts'
 import { claimed, present } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 type Import = (hf: Holdfast, path: string, options?: ImportOptions) => Promise<ImportReport>
 const sources: readonly (readonly [Fixture, Import, count: number])[] = [
@@ -26,7 +26,7 @@ const sources: readonly (readonly [Fixture, Import, count: number])[] = [
 forEachEngine((engine) => {
   describe.each(sources)('%s', (fixture, take, count) => {
     test('is imported once: the second time nothing changes, however much has happened since', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       const path = layFixture(aFolder(), fixture)
 
       const first = await take(hf, path)

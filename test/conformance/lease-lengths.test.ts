@@ -3,12 +3,12 @@ import type { Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { claimed, refusal } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
 forEachEngine((engine) => {
   test('a lock renewed by hand for a shorter time is still kept by its process [L4]', async () => {
-    const { hf, env } = await engine.open({ agent: 'ada' })
+    const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
     const { lease } = await take(hf, 'press')
 
     await hf.locks.renewLock('press', { leaseMs: 1_500 })
@@ -20,7 +20,7 @@ forEachEngine((engine) => {
   })
 
   test('a task claimed again for a shorter time is still kept by its process [T4]', async () => {
-    const { hf, env } = await engine.open({ agent: 'ada' })
+    const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
     await hf.tasks.addTask('print', { key: 'T-1' })
     const { lease } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { leaseMs: 60_000 }))
 

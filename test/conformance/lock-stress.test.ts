@@ -4,7 +4,7 @@ import type { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { take, taken } from '../support/locks.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 const minuteMs = 60_000
 
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
     )
 
     test('of fifty agents that keep coming back, none gets the lock twice before all have had it once [I-06] [L16]', async () => {
-      const { hf, env } = await engine.open({ agent: 'holder', durability: 'normal' })
+      const { hf, env } = await engine.open({ agent: 'holder', durability: 'normal', ...rareProbes })
       await take(hf, 'one')
       const rounds = 3
       const served: string[] = []

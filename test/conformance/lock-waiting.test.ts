@@ -5,7 +5,7 @@ import { readFeed } from '../support/feed.ts'
 import { take, taken } from '../support/locks.ts'
 import { refusal } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
-import { forEachEngine, type Store } from '../support/stores.ts'
+import { forEachEngine, rareProbes, type Store } from '../support/stores.ts'
 import { neverLooks, whileTimePasses } from '../support/wake.ts'
 
 const minuteMs = 60_000
@@ -118,8 +118,8 @@ forEachEngine((engine) => {
 
   test('a waiter keeps its position however long it waits, by showing signs of life [L16]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'holder' })
-    const first = await store.open({ agent: 'first' })
-    const second = await store.open({ agent: 'second' })
+    const first = await store.open({ agent: 'first', ...rareProbes })
+    const second = await store.open({ agent: 'second', ...rareProbes })
     await take(hf, 'deploy')
     const waits: ReturnType<typeof hf.locks.acquireLock>[] = []
     for (const handle of [first, second]) {

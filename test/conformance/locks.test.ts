@@ -5,7 +5,7 @@ import { readFeed } from '../support/feed.ts'
 import { take } from '../support/locks.ts'
 import { refusal, refusalCode } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 const hourMs = 3_600_000
 
@@ -414,7 +414,7 @@ forEachEngine((engine) => {
     })
 
     test('is warned by an event before a manual lock ends, but not if it is renewed [L14]', async () => {
-      const { hf, env } = await engine.open({ agent: 'ada' })
+      const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
       await take(hf, 'manual', { agent: 'person', leaseMs: 60_000 })
       await take(hf, 'bound')
 

@@ -3,15 +3,16 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 /** Nothing is said of what was there when the store was opened. */
 const quiet = { recovery: { onOpen: false } } as const
+const quietForMinutes = { recovery: { ...quiet.recovery, ...rareProbes.recovery } } as const
 
 forEachEngine((engine) => {
   test('a failed renewal is logged, with the number of leases and the reason', async () => {
     const { logger, lines } = collectLogs()
-    const { hf, env, store } = await engine.open({ ...quiet, logger, leaseMs: 30_000 })
+    const { hf, env, store } = await engine.open({ ...quietForMinutes, logger, leaseMs: 30_000 })
     await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
     await hf.queue('jobs').claimMany(2)
     const mend = await store.damage.failItems()
@@ -35,7 +36,11 @@ forEachEngine((engine) => {
     const { logger, lines } = collectLogs()
     const retention = { eventsMs: 1_000, everyMs: 70_000 }
     const eventsExport = join('no', 'such', 'folder', 'events.jsonl')
-    const { hf, env } = await engine.open({ ...quiet, logger, retention: { ...retention, eventsExport } })
+    const { hf, env } = await engine.open({
+      ...quietForMinutes,
+      logger,
+      retention: { ...retention, eventsExport },
+    })
     await hf.queue('jobs').add(null)
     const before = await readFeed(hf)
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { openPost, passAfter, reachBob } from '../support/messages.ts'
 import { refusalCode } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   test('an agent may acknowledge 100 times per minute and is told when to retry; mistakes do not count [A7]', async () => {
@@ -77,7 +77,12 @@ forEachEngine((engine) => {
     const post = await openPost(engine)
     const pigeon = await reachBob(post)
     await post.messages.register('bob', { deliveriesPerMinute: 5 })
-    const other = await post.store.open({ agent: 'other', redelivery: false, adapters: { pigeon } })
+    const other = await post.store.open({
+      agent: 'other',
+      redelivery: false,
+      adapters: { pigeon },
+      ...rareProbes,
+    })
     for (let number = 0; number < 12; number++)
       await post.messages.sendWithAck('bob', { content: number, timeoutMs: 300_000 })
 

@@ -4,7 +4,7 @@ import { readFeed } from '../support/feed.ts'
 import { openPost } from '../support/messages.ts'
 import { claimed, claimedMany, refusalCode } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   test('many leases near their end are all warned of, each once, a hundred per transaction [T10]', async () => {
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
   })
 
   test('a delivery whose sender is slow is warned of before its lease ends [A8]', async () => {
-    const post = await openPost(engine, { background: true })
+    const post = await openPost(engine, { background: true, ...rareProbes })
     post.messages.adapter('slow', { timeoutMs: 60_000, send: () => new Promise<never>(() => {}) })
     await post.messages.register('bob', { adapter: 'slow', agent: 'bob' })
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })

@@ -1,7 +1,7 @@
 /** A paused queue: no new claims, everything else goes on. */
 import { expect, test } from 'vitest'
 import { claimed, refusalCode } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   test('no kind of claim takes anything from a paused queue, and each says why', async () => {
@@ -20,7 +20,7 @@ forEachEngine((engine) => {
   })
 
   test('items held when their queue is paused are still finished', async () => {
-    const { hf, env } = await engine.open()
+    const { hf, env } = await engine.open(rareProbes)
     const q = hf.queue('jobs')
     await q.add(null)
     const { item, lease } = await claimed(q.next())

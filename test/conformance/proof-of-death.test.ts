@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { claimed, claimedWithLock } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   test('what a dead process held is free within a second, long before its lease lapses [Q13]', async () => {
@@ -81,7 +81,12 @@ forEachEngine((engine) => {
   test('a live process that renews never loses its leases, however long it works [Q13]', async () => {
     const { env, store } = await engine.open({ background: false })
     const host = machine(env)
-    const worker = await store.open({ agent: 'worker', environment: host.process(101), leaseMs: 3_000 })
+    const worker = await store.open({
+      agent: 'worker',
+      environment: host.process(101),
+      leaseMs: 3_000,
+      ...rareProbes,
+    })
     const rival = await store.open({ agent: 'rival', environment: host.process(102) })
     await worker.queue('jobs').add(null)
     const { item, lease } = await claimed(worker.queue('jobs').next())

@@ -2,7 +2,7 @@
 import type { Queue } from 'holdfast'
 import { expect, test } from 'vitest'
 import { claimed, present, refusalCode } from '../support/outcomes.ts'
-import { forEachEngine, type Opened } from '../support/stores.ts'
+import { forEachEngine, type Opened, rareProbes } from '../support/stores.ts'
 
 const leaseMs = 1_000
 /** How long an item waits after crashes of its own: none after the first, then longer and longer. */
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
   })
 
   test('a queue may allow another number of crashes, or any number [Q17]', async () => {
-    const opened = await engine.open()
+    const opened = await engine.open(rareProbes)
     const strict = opened.hf.queue('strict', { maxCrashes: 1 })
     const patient = opened.hf.queue('patient', { maxCrashes: 0 })
     await strict.add(null, { key: 'k' })

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { claimed, claimedWithLock, present, refusalCode } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
 const minuteMs = 60_000
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
     })
 
     test('are renewed for the length the queue sets [S5-16]', async () => {
-      const { hf, env } = await engine.open({ agent: 'ada' })
+      const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
       const q = hf.queue('jobs', { leaseMs: 6_000 })
       await q.add('p')
       const { item, lease } = await claimed(q.next())

@@ -214,7 +214,7 @@ forEachEngine((engine) => {
     expect(nothing).toBe('INVALID')
   })
 
-  test('extending a live lock revives its item if that has lapsed and nobody has taken it [S6-43]', async () => {
+  test('extending a live lock revives its item that has lapsed and that nobody has taken [Z6]', async () => {
     const { q, env } = await openMerge(engine)
     await submitMany(q, 1)
     await q.nextWithLock({ agent: 'worker-1', leaseMs })

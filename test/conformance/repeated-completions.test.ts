@@ -52,7 +52,7 @@ forEachEngine((engine) => {
       expect(codes).toEqual(['LEASE_LOST', 'LEASE_LOST'])
     })
 
-    test('succeeds for the last 1,000 completions, and is refused for older ones [S6-44]', async () => {
+    test('is answered for the last 1,000 completions, and refused once it is long forgotten [S5c-44]', async () => {
       const { q } = await openJobs(engine)
       const completed: string[] = []
       // One more than two generations of 1,000, so that the first has just been dropped.

@@ -16,15 +16,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   test('events are exported in full, each once, before they are removed [X2]', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const eventsExport = join(folder, 'events.jsonl')
-    const { hf, env } = await engine.open({ retention: { eventsMs: 60_000, everyMs: 10_000, eventsExport } })
-    for (let number = 0; number < 250; number++) await hf.queue('jobs').add(number)
+    const { hf, env } = await engine.open({
+      retention: { eventsMs: 60_000, everyMs: 10_000, eventsExport },
+      ...rareProbes,
+    })
+    await hf.queue('jobs').addMany(Array.from({ length: 250 }, (_, number) => ({ payload: number })))
     const before = await readFeed(hf)
 
     await env.advance(190_000)
@@ -76,6 +79,7 @@ forEachEngine((engine) => {
       const note = (facts: unknown) => void lines.push(JSON.stringify(facts))
       const { hf, env } = await engine.open({
         retention: { eventsMs: 60_000, everyMs: 10_000, eventsExport },
+        ...rareProbes,
         logger: { warn: note, error: note },
       })
       await hf.queue('jobs').add('work')

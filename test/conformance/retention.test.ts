@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { claimed } from '../support/outcomes.ts'
 import { dayMs, hourMs, retainFor } from '../support/retention.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   test('finished items are removed after seven days, open ones never, and their events stay [Q26] [X2]', async () => {
@@ -47,8 +47,8 @@ forEachEngine((engine) => {
 
   test('the period can be changed, and 0 keeps everything', async () => {
     const { env, store } = await engine.open({ background: false })
-    const brief = await store.open({ namespace: 'brief', retention: { itemsMs: 1_000 } })
-    const keeping = await store.open({ namespace: 'keeping', retention: { itemsMs: 0 } })
+    const brief = await store.open({ namespace: 'brief', retention: { itemsMs: 1_000 }, ...rareProbes })
+    const keeping = await store.open({ namespace: 'keeping', retention: { itemsMs: 0 }, ...rareProbes })
     for (const hf of [brief, keeping]) {
       await hf.queue('jobs').add(null, { key: 'k' })
       await hf.queue('jobs').cancel('k')
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
   })
 
   test('items that others still wait for are kept', async () => {
-    const { hf, env } = await engine.open({ retention: { itemsMs: 1_000 } })
+    const { hf, env } = await engine.open({ retention: { itemsMs: 1_000 }, ...rareProbes })
     const q = hf.queue('jobs')
     await q.add(null, { key: 'parent' })
     await q.add(null, { key: 'child', parent: 'parent' })
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
   })
 
   test('removing many takes several transactions, so that others do not wait long', async () => {
-    const { hf, env } = await engine.open({ retention: { itemsMs: 1_000 } })
+    const { hf, env } = await engine.open({ retention: { itemsMs: 1_000 }, ...rareProbes })
     const q = hf.queue('jobs')
     const { ids } = await q.addMany(Array.from({ length: 450 }, () => ({ payload: null })))
     await Promise.all(ids.map((id) => q.cancel(id)))

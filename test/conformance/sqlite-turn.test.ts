@@ -115,6 +115,81 @@ forEachEngine((engine) => {
     expect(error).toMatchObject({ code: 'BUSY', facts: { timeoutMs: 2_000 } })
     expect(error.message).toContain('other processes kept writing')
   })
+
+  test('one that stops in the middle of a crowd may block others no longer than any other [S5e-6]', async () => {
+    const { hf, env, store } = await engine.open({ background: false, busyTimeoutMs: 200, patienceMs: 2_000 })
+    const others = new Crowd(store.url)
+    const refused = vi.fn()
+    const refusing = refusal(() => hf.queue('jobs').add({})).then(refused)
+
+    await env.advance(50)
+    others.goOn()
+    await env.advance(190)
+    const early = refused.mock.calls.length
+    await env.advance(60)
+    const inTime = refused.mock.calls.length
+    others.leave()
+    await env.advance(2_000)
+    await refusing
+
+    expect([early, inTime]).toEqual([0, 1])
+    expect(refused.mock.calls[0]?.[0]).toMatchObject({ code: 'BUSY', facts: { timeoutMs: 200 } })
+  })
+
+  test.each([
+    ['its patience, if that is longer than what one may take', { busyTimeoutMs: 400, patienceMs: 600 }, 600],
+    ['what one may take, if that is longer than its patience', { busyTimeoutMs: 600, patienceMs: 0 }, 600],
+  ])('a crowd is waited for as long as %s [S5e-6]', async (_, options, limitMs) => {
+    const { hf, env, store } = await engine.open({ background: false, ...options })
+    const others = new Crowd(store.url)
+    const refused = vi.fn()
+    const refusing = refusal(() => hf.queue('jobs').add({})).then(refused)
+
+    for (let waitedMs = 0; waitedMs < limitMs - 50; waitedMs += 50) {
+      await env.advance(50)
+      others.goOn()
+    }
+    const early = refused.mock.calls.length
+    for (let turn = 0; turn < 3; turn++) {
+      await env.advance(50)
+      others.goOn()
+    }
+    const inTime = refused.mock.calls.length
+    others.leave()
+    await env.advance(2_000)
+    await refusing
+
+    expect([early, inTime]).toEqual([0, 1])
+    const error = refused.mock.calls[0]?.[0]
+    expect(error).toMatchObject({ code: 'BUSY', facts: { timeoutMs: limitMs } })
+    expect(error.message).toContain('other processes kept writing')
+  })
+
+  test('a crowd that comes just before the thread for leases starts does not fail open() [S5e-6]', async () => {
+    const { store } = await engine.openInRealTime({ background: false })
+    const joined = openRaw(store.url)
+    const instances = joined.prepare('select id from instance')
+    const before = instances.all().length
+    let others: Crowd | null = null
+    let turns = 0
+    const coming = setInterval(() => {
+      const isCrowded = others !== null || instances.all().length > before
+      if (!isCrowded) return
+      others ??= new Crowd(store.url)
+      if (turns++ % 50 === 0) others.goOn()
+      if (turns > 600) {
+        clearInterval(coming)
+        others.leave()
+      }
+    }, 1)
+
+    const hf = await store.open({ busyTimeoutMs: 300, patienceMs: 20_000 })
+
+    expect(turns).toBeGreaterThan(0)
+    await hf.close()
+    clearInterval(coming)
+    joined.close()
+  })
 })
 
 /** Other processes that write one after the other and leave no gap. */

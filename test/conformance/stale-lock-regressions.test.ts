@@ -3,7 +3,7 @@ import type { Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { machine } from '../support/processes.ts'
-import { forEachEngine, type Store } from '../support/stores.ts'
+import { forEachEngine, rareProbes, type Store } from '../support/stores.ts'
 
 const hourMs = 3_600_000
 
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
   })
 
   test('a lock is never stale by its age, however old, while its process renews it [S10] [L4]', async () => {
-    const { hf, env, store } = await engine.open({ agent: 'healthy', leaseMs: 3_000 })
+    const { hf, env, store } = await engine.open({ agent: 'healthy', leaseMs: 3_000, ...rareProbes })
     const rival = await store.open({ agent: 'rival', background: false })
     const lock = await take(hf, 'press')
 

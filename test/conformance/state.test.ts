@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
 import { present, refusal, refusalCode } from '../support/outcomes.ts'
-import { forEachEngine, type Store } from '../support/stores.ts'
+import { forEachEngine, rareProbes, type Store } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   describe('a document', () => {
@@ -483,7 +483,10 @@ forEachEngine((engine) => {
     })
 
     test('is kept as long as events are; the document itself stays, and is rebuilt from images [X2]', async () => {
-      const { hf, env, store } = await engine.open({ retention: { eventsMs: 60_000, everyMs: 10_000 } })
+      const { hf, env, store } = await engine.open({
+        retention: { eventsMs: 60_000, everyMs: 10_000 },
+        ...rareProbes,
+      })
       await hf.state('gone').set('soon')
       await hf.state('gone').delete()
       for (let number = 1; number <= 5; number++) await hf.state('kept').set({ number })

@@ -1,11 +1,14 @@
 /** Claiming and releasing again and again costs the same for ever and leaves nothing behind but events. */
 import { expect, test } from 'vitest'
 import { machine } from '../support/processes.ts'
+import { isQuick } from '../support/quick.ts'
 import { forEachEngine } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
+const thousands = isQuick ? 3 : 10
+
 forEachEngine((engine) => {
-  test('10,000 rounds of claim and release on one task cost the same at the end as at the start [T22]', async () => {
+  test(`${thousands},000 rounds of claim and release on one task cost the same at the end as at the beginning [T22]`, async () => {
     let transactions = 0
     const { env, store } = await engine.open({ background: false })
     const environment = {
@@ -36,7 +39,7 @@ forEachEngine((engine) => {
     }
 
     const first = await thousand()
-    for (let number = 0; number < 8; number++) await thousand()
+    for (let number = 0; number < thousands - 2; number++) await thousand()
     const last = await thousand()
 
     const { event: firstEvents, ...firstRows } = first.rows
@@ -44,10 +47,10 @@ forEachEngine((engine) => {
     expect(first.transactions).toBeGreaterThan(0)
     expect(last.transactions).toBeLessThanOrEqual(first.transactions)
     expect(lastRows).toEqual(firstRows)
-    expect((lastEvents as number) - (firstEvents as number)).toBe(2 * 9_000)
+    expect((lastEvents as number) - (firstEvents as number)).toBe(2_000 * (thousands - 1))
     expect(await hf.tasks.getTask(id)).toMatchObject({
       status: 'Todo',
-      attempts: 10_001,
+      attempts: 1_000 * thousands + 1,
       crashes: 0,
       notes: [],
     })

@@ -5,7 +5,7 @@ import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
 import { present, refusal, refusalCode } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
-import { type Engine, forEachEngine } from '../support/stores.ts'
+import { type Engine, forEachEngine, rareProbes } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
 const minute = 60_000
@@ -352,7 +352,7 @@ forEachEngine((engine) => {
 
   test('a background cleanup ends quietly with its store', async () => {
     const { logger, named } = collectLogs()
-    const { store, env } = await engine.open()
+    const { store, env } = await engine.open(rareProbes)
     const leaving = await store.open({ logger })
     leaving.tasks.startLockCleanupBackground({ everyMs: minute })
 
@@ -382,7 +382,7 @@ forEachEngine((engine) => {
     })
 
     test('in the background keeps the holder and extends the expiry, every third of the lease [T6]', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: 3_000 }))
 
@@ -483,7 +483,7 @@ forEachEngine((engine) => {
     })
 
     test('in the background reports the loss when its store is closed [T6]', async () => {
-      const { store, env } = await engine.open()
+      const { store, env } = await engine.open(rareProbes)
       const leaving = await store.open({ agent: 'leaving' })
       await leaving.tasks.addTask('one', { key: 'T-1' })
       await leaving.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: minute })
@@ -496,7 +496,7 @@ forEachEngine((engine) => {
     })
 
     test('ends with the given signal [T6]', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: minute })
       const end = new AbortController()
@@ -514,7 +514,7 @@ forEachEngine((engine) => {
 
   describe('a lease near its end', () => {
     test('is announced to its holder by an event, once per grant [T10]', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       const leaseMs = minute
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs }))
@@ -545,7 +545,7 @@ forEachEngine((engine) => {
     })
 
     test('of a bound holder that renews causes no warning; that of a lock or an item does', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1')
       await hf.queue('main', { workflow: 'merge' }).submit('w1', { headSha: 'abcd' })

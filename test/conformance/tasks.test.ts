@@ -2,7 +2,7 @@
 import type { Holdfast, Task, TaskClaim } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { present, refusal, refusalCode } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
 forEachEngine((engine) => {
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
     })
 
     test('by this handle is bound and renewed; claiming again renews it under the same token [T3] [E8]', async () => {
-      const { hf, env } = await engine.open({ agent: 'ada' })
+      const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
       await hf.tasks.addTask('one', { key: 'T-1' })
       const first = await claimedTask(hf.tasks.claimTaskForAgent('T-1'))
 
@@ -186,8 +186,8 @@ forEachEngine((engine) => {
     })
 
     test('by a manual holder with its token renews it; without the token it is reported as held [T3]', async () => {
-      const { hf, store, env } = await engine.open()
-      const other = await store.open()
+      const { hf, store, env } = await engine.open(rareProbes)
+      const other = await store.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada' }))
       await env.advance(60_000)
@@ -298,7 +298,7 @@ forEachEngine((engine) => {
     })
 
     test('of a blocked or quarantined task says what holds it back; of a paused queue, that it is paused [T4]', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       const gate = await hf.tasks.addTask('gate')
       await hf.tasks.addTask('blocked', { key: 'blocked', dependsOn: [gate.id] })
       await hf.tasks.addTask('poison', { key: 'poison' })

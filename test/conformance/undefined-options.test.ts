@@ -1,7 +1,7 @@
 /** What compiles runs: an option that is undefined is one left out, and `fail` takes whatever was thrown. */
 import { expect, test } from 'vitest'
 import { claimed, refusalCode } from '../support/outcomes.ts'
-import { forEachEngine } from '../support/stores.ts'
+import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   test('an undefined option counts as left out [S6-F4]', async () => {
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
   })
 
   test('reclaimStale without a threshold takes leases that were silent for 300 s [S6-F4]', async () => {
-    const { hf, env } = await engine.open()
+    const { hf, env } = await engine.open(rareProbes)
     const q = hf.queue('jobs')
     await q.add(1)
     await claimed(q.next({ agent: 'by-hand', leaseMs: 3_600_000 }))

@@ -1,8 +1,8 @@
 /** Waiting until a worker has nothing left to do. */
-import type { Queue } from 'holdfast'
+import type { OpenOptions, Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { refusalCode } from '../support/outcomes.ts'
-import { type Engine, forEachEngine } from '../support/stores.ts'
+import { type Engine, forEachEngine, rareProbes } from '../support/stores.ts'
 import { whileTimePasses } from '../support/wake.ts'
 
 forEachEngine((engine) => {
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
     })
 
     test('waits for a running handler, and for what it adds [S6-24]', async () => {
-      const { hf, q, env } = await openJobs(engine)
+      const { hf, q, env } = await openJobs(engine, rareProbes)
       await q.add('first')
       let finish = () => {}
       const work = async ({ payload }: { payload: unknown }) => {
@@ -182,8 +182,8 @@ forEachEngine((engine) => {
   })
 })
 
-async function openJobs(engine: Engine) {
-  const opened = await engine.open()
+async function openJobs(engine: Engine, options: OpenOptions = {}) {
+  const opened = await engine.open(options)
   const q: Queue = opened.hf.queue('jobs')
   return { ...opened, q }
 }

@@ -2,13 +2,13 @@
 import { getEventListeners } from 'node:events'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { Queue, QueueItem } from 'holdfast'
+import type { OpenOptions, Queue, QueueItem } from 'holdfast'
 import { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import * as z from 'zod'
 import { collectLogs } from '../support/logs.ts'
-import { claimed, claimedMany, present, refusalCode } from '../support/outcomes.ts'
-import { type Engine, forEachEngine } from '../support/stores.ts'
+import { claimed, claimedMany, present, refusal, refusalCode } from '../support/outcomes.ts'
+import { type Engine, forEachEngine, rareProbes } from '../support/stores.ts'
 import { neverLooks, whileTimePasses } from '../support/wake.ts'
 
 forEachEngine((engine) => {
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     })
 
     test('holds prefetched items under leases and renews them', async () => {
-      const { hf, q, env, store } = await openJobs(engine)
+      const { hf, q, env, store } = await openJobs(engine, rareProbes)
       await q.addMany(Array.from({ length: 5 }, (_, number) => ({ payload: number })))
       const open: (() => void)[] = []
 
@@ -360,7 +360,7 @@ forEachEngine((engine) => {
     })
 
     test('releases its lock while its queue is paused, and takes it again afterwards [S5c-6]', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
       let finish = () => {}
@@ -552,10 +552,21 @@ forEachEngine((engine) => {
       { concurrency: Number.NaN },
       { prefetch: -1 },
       { concurrency: 100_000 },
+      { leaseMs: 1 },
+      { leaseMs: Number.NaN },
+      { backoff: { factor: 0 } },
     ])('refuses %o', async (options) => {
       const { hf } = await openJobs(engine)
 
       expect(await refusalCode(() => hf.work('jobs', () => {}, options))).toBe('INVALID')
+    })
+
+    test('names the option that was probably meant [S6-1]', async () => {
+      const { hf } = await openJobs(engine)
+
+      const refused = await refusal(() => hf.work('jobs', () => {}, { concurency: 2 } as never))
+
+      expect(refused.message).toMatch(/^work: unknown option "concurency"; did you mean "concurrency"\?$/)
     })
   })
 
@@ -577,7 +588,7 @@ forEachEngine((engine) => {
     })
 
     test('keeps its lease for as long as it works, and never longer than the store says', async () => {
-      const { hf, q, env } = await openJobs(engine)
+      const { hf, q, env } = await openJobs(engine, rareProbes)
       const { item } = await q.add(null)
       let finish = () => {}
       const held: boolean[] = []
@@ -681,7 +692,7 @@ forEachEngine((engine) => {
     })
 
     test('that throws in a workflow without failures loses its item as in a crash', async () => {
-      const { hf, env } = await engine.open()
+      const { hf, env } = await engine.open(rareProbes)
       const busy = { held: true, lostTo: 'new', moves: [], completeTo: 'done' } as const
       const states = {
         new: { claimTo: 'busy', moves: [] },
@@ -700,7 +711,7 @@ forEachEngine((engine) => {
     })
 
     test('whose result cannot be stored fails its item instead of holding it', async () => {
-      const { hf, q, env } = await openJobs(engine)
+      const { hf, q, env } = await openJobs(engine, rareProbes)
       const { item } = await q.add(null)
       let runs = 0
       const worker = hf.work(q, () => {
@@ -872,7 +883,7 @@ forEachEngine((engine) => {
   })
 
   test('a worker whose completion the store refused for a while does not keep the item forever', async () => {
-    const { hf, q, env, store } = await openJobs(engine)
+    const { hf, q, env, store } = await openJobs(engine, rareProbes)
     const { item } = await q.add(null)
     let answer = () => {}
     hf.work(q, () => new Promise<void>((resolve) => (answer = resolve)))
@@ -895,8 +906,8 @@ function collectGarbage(): void {
   runInNewContext('gc')()
 }
 
-async function openJobs(engine: Engine) {
-  const opened = await engine.open()
+async function openJobs(engine: Engine, options: OpenOptions = {}) {
+  const opened = await engine.open(options)
   const q: Queue = opened.hf.queue('jobs')
   return { ...opened, q }
 }

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { patternsOverlap, readPattern } from '../../src/domain/pattern.ts'
+import { readPattern } from '../../src/domain/pattern.ts'
 import { PatternIndex } from '../../src/domain/pattern-index.ts'
+import { patternsOverlap } from './pattern-samples.ts'
 
 describe('an index of patterns', () => {
   const aName = fc

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { matchesPattern, patternsOverlap, readPattern } from '../../src/domain/pattern.ts'
+import { readPattern } from '../../src/domain/pattern.ts'
+import { matchesPattern, patternsOverlap } from './pattern-samples.ts'
 import { refusalOf } from './samples.ts'
 
 describe('a pattern', () => {

@@ -156,9 +156,9 @@ test.each([
   ['an unknown choice, with the nearest', ['task', 'list', '--status', 'revew'], /did you mean "Review"\?/],
   ['a pid that is none', ['queue', 'next', 'q', '--for-pid', 'self'], /\$PPID/],
   ['a body given twice', ['queue', 'add', 'q', '1', '--file', '-'], /give it once/],
-  ['a threshold that is none', ['locks', 'detect', '--alert-above', 'few'], /such as 10/],
-  ['a version that is none', ['state', 'watch', 'k', '--since', 'x'], /version/],
-  ['an event number that is none', ['events', 'follow', '--since', 'x'], /last event/],
+  ['a threshold that is none', ['locks', 'detect', '--alert-above', 'few'], /"few" is not a whole number/],
+  ['a version that is none', ['state', 'watch', 'k', '--since', 'x'], /"x" is not a whole number/],
+  ['an event number that is none', ['events', 'follow', '--since', 'x'], /"x" is not a whole number/],
   ['no process to register', ['agent', 'register'], /\$PPID/],
   ['a durability that is none', ['queue', 'queues'], /full nor normal/],
 ])('%s is refused with exit code 2', async (_, args, next) => {

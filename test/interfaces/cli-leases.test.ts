@@ -403,6 +403,26 @@ describe('a lease that was lost', () => {
 
     expect([lost.code, renewed.code]).toEqual([5, 0])
   })
+
+  test('is not taken for lost because somebody mistyped its token [S6-E1]', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    const { id } = await claim(shell)
+    await shell.run('lock', 'acquire', 'deploy')
+
+    const mistyped = [
+      await shell.run('queue', 'renew', 'q', id, '--token', '8999999999999999'),
+      await shell.run('lock', 'renew', 'deploy', '--token', '5'),
+    ]
+    const renewed = await shell.run('queue', 'renew', 'q', id)
+    await shell.run('lock', 'release', 'deploy')
+    await shell.run('lock', 'acquire', 'deploy', ...bob)
+    const another = await shell.run('lock', 'renew', 'deploy')
+
+    expect(mistyped.map(({ code }) => code)).toEqual([5, 5])
+    expect([renewed.code, another.code]).toEqual([0, 4])
+  })
 })
 
 describe('a caller without a token has lost nothing:', () => {

@@ -43,6 +43,17 @@ describe('an error about a task', () => {
     expect(`${completed.stderr}${renewed.stderr}`).not.toMatch(/queue|item|no longer/)
   })
 
+  test('that was lost says so in its status, without two equal tokens [S6-E3]', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'one', '--key', 'T-1')
+    await shell.run('task', 'claim', 'T-1')
+    await shell.run('queue', 'reclaim-stale', 'tasks', '0s')
+
+    const { stderr } = await shell.run('task', 'complete', 'T-1')
+
+    expect(stderr).toMatch(/^error {2}task T-1 is no longer yours \(it is Todo now\)\n/)
+  })
+
   test('that another agent holds names the task [S6-E3]', async () => {
     const shell = aShell()
     await shell.run('task', 'add', 'one', '--key', 'T-1')

@@ -183,6 +183,12 @@ function engineOf(name: string, { createSite, createEmptySite, unfit }: Kind): E
   }
 }
 
+/**
+ * For tests in which minutes pass and nobody is killed: looks for dead processes every 10 s, and not four times a second.
+ * In such a test these looks would be most of what the store has to do.
+ */
+export const rareProbes = { recovery: { probeEveryMs: 10_000 } } as const satisfies OpenOptions
+
 /** Each engine has its own default, and a test does not learn on which it runs. */
 const leaseMs = 30_000
 

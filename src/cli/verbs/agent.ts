@@ -33,33 +33,30 @@ export const agentVerbs = [
     options: [
       {
         flags: '--pid <pid>',
+        kind: 'integer',
         description: 'pid of the process, such as $PPID; never of the command that registers it',
       },
     ],
     makesStore: 'named',
     help: '  holdfast agent register --agent ada --pid $PPID',
     async act(call) {
-      const { pid } = call.options as { pid?: string }
-      if (pid === undefined || !/^[1-9]\d{0,9}$/.test(pid)) {
-        throw new InvalidError({
-          what: pid === undefined ? 'no process was named' : `--pid: "${pid}" is not a process id`,
-          next: 'give the pid of the process that lives as long as the agent, such as $PPID',
-        })
+      const { pid } = call.options as { pid?: number }
+      if (pid === undefined) {
+        const next = 'give --pid of the process that lives as long as the agent, such as $PPID'
+        throw new InvalidError({ what: 'no process was named', next })
       }
       const hf = await call.open()
-      return hf.agents.register({ pid: Number(pid) })
+      return hf.agents.register({ pid })
     },
     text: (agent, view) => drawTable(agentColumns, [agent], view),
   }),
   verb({
-    name: 'beat',
     noun: 'alive',
     operation: 'agents.beat',
     act: async (call) => (await call.open()).agents.beat(),
     says: { yes: 'alive', no: 'no running process is registered', exit: 'NOT_FOUND' },
   }),
   verb<'agents.list', readonly Agent[]>({
-    name: 'list',
     noun: 'agents',
     operation: 'agents.list',
     act: async (call) => (await call.open()).agents.list({ ...call.input }),

@@ -10,15 +10,7 @@ import { lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { makeHome } from '../home.ts'
 import { configName, findHome } from '../location.ts'
-import {
-  inspectSettings,
-  readAgent,
-  readBusyTimeout,
-  readDurability,
-  readNamespace,
-  refusal,
-  type Settings,
-} from '../settings.ts'
+import { inspectSettings, refusal, type Settings, settingReaders } from '../settings.ts'
 import { isTrusted, trust } from '../trust.ts'
 import { verb } from '../verb.ts'
 
@@ -54,10 +46,7 @@ function settingOf(name: string, value: string): ConfigKey {
       next: `known settings: ${configKeys.join(', ')}`,
     })
   }
-  if (setting === 'namespace') readNamespace(value)
-  if (setting === 'agent') readAgent(value)
-  if (setting === 'durability') readDurability(value)
-  if (setting === 'busy-timeout') readBusyTimeout(value)
+  settingReaders[setting](value)
   return setting
 }
 

@@ -9,7 +9,6 @@ import type { View } from '../view.ts'
 import { freedText, linesOption } from './healing-text.ts'
 
 export const doctor = verb({
-  name: 'doctor',
   operation: 'fleet.doctor',
   options: [
     { flags: '--fix', description: 'first reclaim what has lapsed and what dead holders held' },

@@ -1,14 +1,13 @@
 /** `holdfast events`: the audit trail. */
 
 import { eventKinds } from '../../domain/event.ts'
-import { InvalidError } from '../../errors.ts'
 import type { EventPage, EventView } from '../../operations/event/event.ts'
 import { assertFilter, type EventFilter, isWanted } from '../../operations/event/filter.ts'
 import { lines } from '../drawing.ts'
+import { untilInterrupted } from '../interrupt.ts'
 import { readValue } from '../value.ts'
 import { type Call, type OwnOption, verb } from '../verb.ts'
 import { brief, type View } from '../view.ts'
-import { untilInterrupted } from './stream.ts'
 
 function eventLine(event: EventView, view: View): string {
   const { seq, at, kind, subject, id, agent, token, detail } = event
@@ -22,15 +21,6 @@ function eventLine(event: EventView, view: View): string {
     detail === null ? '' : brief(detail),
   ]
   return parts.filter((part) => part !== '').join('  ')
-}
-
-async function beginning(given: unknown, newest: () => Promise<EventPage>): Promise<number> {
-  if (given === undefined) return (await newest()).events[0]?.seq ?? 0
-  if (typeof given === 'string' && /^\d{1,15}$/.test(given)) return Number(given)
-  throw new InvalidError({
-    what: `--since: "${given}" is not a sequence number`,
-    next: 'give the number of the last event you have seen, 0 for the beginning',
-  })
 }
 
 const filterOptions: readonly OwnOption[] = [
@@ -79,7 +69,6 @@ async function listWanted(call: Call<'events.list'>): Promise<EventPage> {
 
 export const eventVerbs = [
   verb({
-    name: 'list',
     operation: 'events.list',
     summary: 'List the newest events, oldest first; with --since or --oldest, from there on.',
     isDefault: true,
@@ -96,15 +85,18 @@ export const eventVerbs = [
     name: 'follow',
     summary: 'Follow events as they happen, in order and without gaps, until interrupted.',
     options: [
-      { flags: '--since <seq>', description: 'begin after this sequence number; default with what is new' },
+      {
+        flags: '--since <seq>',
+        kind: 'integer',
+        description: 'begin after this sequence number; default with what is new',
+      },
       ...filterOptions,
     ],
     async act(call) {
       const filter = filterIn(call)
       const hf = await call.open()
-      const since = await beginning(call.options.since, () =>
-        call.execute('events.list', { newest: true, limit: 1 }),
-      )
+      const newest = await call.execute('events.list', { newest: true, limit: 1 })
+      const { since = newest.events[0]?.seq ?? 0 } = call.options as { since?: number }
       await untilInterrupted(async (signal) => {
         for await (const event of hf.events({ ...filter, since, signal }))
           call.emit(eventLine(event, call.view), event)
@@ -112,7 +104,6 @@ export const eventVerbs = [
     },
   }),
   verb({
-    name: 'images',
     operation: 'events.images',
     text: ({ seq, digest, images: all }) =>
       lines([

@@ -11,15 +11,12 @@ type Can = FleetExplanation['can'][number] & { readonly command: string | null }
 type Shown = Omit<FleetExplanation, 'can'> & { readonly can: readonly Can[] }
 
 export const find = verb({
-  name: 'find',
   operation: 'fleet.find',
-  positional: ['ref'],
   columns: ['kind', 'id', 'queue', 'title'],
   exit: ({ found }) => (found.length === 0 ? errorCodes.NOT_FOUND.exit : 0),
 })
 
 export const explain = verb({
-  name: 'explain',
   operation: 'fleet.explain',
   positional: ['id'],
   // Worked out from the word, unless that is ambiguous.

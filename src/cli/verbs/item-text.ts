@@ -1,4 +1,6 @@
 /** Text for items, leases and locks. */
+import { counted } from '../../domain/count.ts'
+import type { TaskView } from '../../operations/task/view.ts'
 import type { ItemView, LeaseView, LockView } from '../../operations/view.ts'
 import { textLines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
@@ -14,6 +16,11 @@ export function nameOf({ id, key }: Pick<ItemView, 'id' | 'key'>): string {
 /** One line with an item's name and state. */
 export function itemLine(item: ItemView): string {
   return `${nameOf(item)}  ${item.state}`
+}
+
+/** The same of a task. */
+export function taskLine(task: TaskView): string {
+  return `${nameOf(task)}  ${task.status}  ${task.title}`
 }
 
 /** Enough to tell payloads apart. */
@@ -89,12 +96,50 @@ function leasePeriod(lease: LeaseView, view: View): string {
   return `${lease.leaseMs === null ? '' : `${formatDuration(lease.leaseMs)}, `}until ${view.leaseTime(lease.expiresAt)} (${view.leaseLeft(lease)}), ${kind}`
 }
 
-export function heldBy(holder: string | null, expiresAt: number | null, view: View): string {
+function heldBy(holder: string | null, expiresAt: number | null, view: View): string {
   return `held by ${holder ?? 'an unknown agent'} until ${view.leaseTime(expiresAt)}`
 }
 
-export function pausedText(reason: string | null): string {
-  return reason ? `paused: ${reason}` : 'paused'
+/** A claim that got nothing, of an item, a task or a lock. */
+export interface NotClaimed {
+  readonly outcome: string
+  readonly holder?: string | null
+  readonly expiresAt?: number | null
+  readonly reason?: string | null
+  /** The agent a task is offered to, and until when. */
+  readonly to?: string | null
+  readonly until?: number | null
+  /** What a task waits for, or until when. */
+  readonly waitingFor?: readonly string[]
+  readonly runAt?: number | null
+  /** When the next item of a queue is due. */
+  readonly nextDueAt?: number | null
+  /** How many tasks the agent holds. */
+  readonly holds?: number
+}
+
+/** Why there was nothing to claim. */
+export function refusalText(answer: NotClaimed, view: View): string {
+  const { outcome, reason = null, runAt = null, waitingFor = [], nextDueAt = null } = answer
+  switch (outcome) {
+    case 'held':
+    case 'waiting':
+      return heldBy(answer.holder ?? null, answer.expiresAt ?? null, view)
+    case 'paused':
+      return reason ? `paused: ${reason}` : 'paused'
+    case 'offered':
+      return `offered to ${answer.to ?? 'an unknown agent'} until ${view.time(answer.until)}`
+    case 'blocked':
+      return runAt === null ? `waits for ${waitingFor.join(', ')}` : `not before ${view.time(runAt)}`
+    case 'quarantined':
+      return `quarantined: ${reason ?? 'no reason known'}`
+    case 'full':
+      return `${counted(answer.holds ?? 0, 'task')} already held, which is the limit`
+    case 'empty':
+      return nextDueAt === null ? 'nothing to claim' : `nothing to claim before ${view.time(nextDueAt)}`
+    default:
+      return outcome
+  }
 }
 
 export function itemGrant({ id, token }: Pick<ItemView, 'id' | 'token'>): Leased & { token: number } {
@@ -105,7 +150,16 @@ export function lockGrant({ name, lease }: LockView): Leased & { token: number }
   return { kind: 'lock', name, token: lease.token }
 }
 
-export const isItemOver = ({ phase }: ItemView): boolean => phase !== 'held'
+type LockAnswer =
+  | { readonly outcome: 'acquired'; readonly lock: LockView }
+  | (NotClaimed & { readonly outcome: 'held' | 'waiting' })
+
+/** Shared by verbs that acquire a lock. */
+export const acquiring = {
+  text: (answer: LockAnswer, view: View) =>
+    answer.outcome === 'acquired' ? lockLine(answer.lock, view) : refusalText(answer, view),
+  grants: (answer: LockAnswer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
+} as const
 
 export function lockLine(lock: LockView, view: View): string {
   return `${lock.name}  token ${lock.lease.token}  until ${view.leaseTime(lock.lease.expiresAt)} (${view.leaseLeft(lock.lease)})`

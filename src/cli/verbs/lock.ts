@@ -14,7 +14,7 @@ import { type Column, drawTable } from '../layout.ts'
 import { type Call, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { forPid } from './claim-options.ts'
-import { heldBy, holderText, lockGrant, lockLine } from './item-text.ts'
+import { acquiring, holderText, lockLine } from './item-text.ts'
 import { progressBar } from './progress-text.ts'
 import { manyRequests, waitOption, waitOptionMs } from './wait.ts'
 
@@ -80,30 +80,24 @@ function heldBefore(text: string, { leases }: Call): { name: string; token: numb
 }
 
 export const lockVerbs = [
-  verb({
+  verb<'locks.acquireLock'>({
     name: 'acquire',
     operation: 'locks.acquireLock',
-    positional: ['name'],
     hides: ['wait', 'waiter'],
     options: [forPid, waitOption],
     act: acquireWaiting,
-    holds: 'lock',
     makesStore: 'named',
     help: 'Exit code 4: someone else holds it. `holdfast run --lock` holds one for as long as a command runs.',
+    ...acquiring,
     text(answer, view) {
-      if (answer.outcome !== 'acquired') return heldBy(answer.holder, answer.expiresAt, view)
-      const { recoveredFrom } = answer
-      const from =
-        recoveredFrom === null ? '' : `, taken over from ${recoveredFrom.holder ?? 'an unknown agent'}`
-      return `${lockLine(answer.lock, view)}${from}`
+      const from = answer.outcome === 'acquired' ? answer.recoveredFrom : null
+      const taken = from === null ? '' : `, taken over from ${from.holder ?? 'an unknown agent'}`
+      return `${acquiring.text(answer, view)}${taken}`
     },
-    grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
   }),
   verb({
     name: 'release',
     operation: 'locks.releaseLock',
-    positional: ['name'],
-    holds: 'lock',
     isOver: ({ depth }) => depth === 0,
     text({ released, depth }) {
       if (!released) return 'not released: you no longer hold it'
@@ -113,16 +107,11 @@ export const lockVerbs = [
   }),
   verb({
     name: 'renew',
-    noun: 'lock',
     operation: 'locks.renewLock',
-    positional: ['name'],
-    holds: 'lock',
-    text: lockLine,
   }),
   verb({
     name: 'status',
     operation: 'locks.getCurrentLockInfo',
-    positional: ['name'],
     details: [
       ['lock', 'name'],
       ['state', stateText],
@@ -139,18 +128,14 @@ export const lockVerbs = [
       'token',
     ],
   }),
-  verb({ name: 'list', operation: 'locks.list', columns: lockColumns }),
+  verb({ operation: 'locks.list', columns: lockColumns }),
   verb({
-    name: 'who-has',
     noun: 'locks',
     operation: 'locks.whoHas',
-    positional: ['path'],
     text: (locks, view) => (locks.length === 0 ? 'nobody' : drawTable(lockColumns, locks, view)),
   }),
-  verb({
-    name: 'reserve',
+  verb<'locks.reserve'>({
     operation: 'locks.reserve',
-    positional: ['patterns'],
     hides: ['holding'],
     options: [
       forPid,
@@ -163,14 +148,13 @@ export const lockVerbs = [
     act: (call) => call.execute('locks.reserve', { ...call.input, ...holdingIn(call) }),
     makesStore: 'named',
     help: "Renew and release it like a lock, by the name it was given.\n  holdfast lock reserve 'src/parser/**' --reason 'rewriting it'",
-    text: (answer, view) =>
-      answer.outcome === 'acquired'
-        ? lockLine(answer.lock, view)
-        : lines([heldBy(answer.holder, answer.expiresAt, view), drawTable(lockColumns, answer.by, view)]),
-    grants: (answer) => (answer.outcome === 'acquired' ? [lockGrant(answer.lock)] : []),
+    ...acquiring,
+    text(answer, view) {
+      const text = acquiring.text(answer, view)
+      return answer.outcome === 'acquired' ? text : lines([text, drawTable(lockColumns, answer.by, view)])
+    },
   }),
   verb({
-    name: 'force-release',
     operation: 'locks.forceRelease',
     positional: ['name'],
     help: 'For operators: the holder is notified, and refused from then on. The reason is recorded.',
@@ -178,7 +162,6 @@ export const lockVerbs = [
     exit: ({ released }) => (released === 0 ? errorCodes.NOT_FOUND.exit : 0),
   }),
   verb({
-    name: 'force-release-agent',
     operation: 'locks.forceReleaseAgent',
     summary: 'Force-release every named lock and reservation of an agent.',
     // --agent names the caller, so the agent whose locks are released is given by position.
@@ -197,17 +180,14 @@ export const lockVerbs = [
     text: ({ released, dryRun }) => `${dryRun ? 'would release' : 'released'} ${released}`,
   }),
   verb({
-    name: 'transfer',
-    noun: 'lock',
     operation: 'locks.transfer',
     positional: ['name', 'to'],
     text: (lock, view) => `${lockLine(lock, view)}, held by ${lock.holder ?? ''}`,
   }),
   verb({
-    name: 'is-locked-by',
     noun: 'held',
     operation: 'locks.isLockedBy',
     positional: ['name', 'agent'],
   }),
-  verb({ name: 'is-any-locked', noun: 'held', operation: 'locks.isAnyLocked' }),
+  verb({ noun: 'held', operation: 'locks.isAnyLocked' }),
 ]

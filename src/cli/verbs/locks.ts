@@ -1,12 +1,11 @@
 /** `holdfast locks`: lists everything held, of any kind, reports what looks wrong, and frees what has lapsed. */
 
-import { InvalidError } from '../../errors.ts'
 import type { StaleLocks } from '../../operations/lease/watch.ts'
 import { given } from '../../runtime/session/input.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { aboveThreshold } from '../exit.ts'
 import { type Column, drawTable } from '../layout.ts'
-import { type Call, type Verb, verb } from '../verb.ts'
+import { type Verb, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { freedText, healingLines, healingText, linesOption } from './healing-text.ts'
 import { expiryText, marksOf } from './lease-marks.ts'
@@ -22,12 +21,13 @@ export const detect = verb({
   options: [
     {
       flags: '--alert-above <number>',
+      kind: 'integer',
       description: 'exit with 11 if more than this many are stale; default 10',
     },
   ],
   help: 'Changes nothing. Exit code 11: more leases are stale than the threshold allows.',
   async act(call) {
-    const alertAbove = readAlert(call)
+    const { alertAbove = alertDefault } = call.options as { alertAbove?: number }
     const { queue, nearMs, staleMs } = call.input
     const limits = given({ nearMs, staleMs })
     const hf = await call.open()
@@ -43,16 +43,6 @@ export const detect = verb({
 
 /** The older command, which only reports: no threshold, and always exit code 0. */
 export const lockStatus: Verb = { ...detect, name: 'lock-status', options: [], exit: () => 0 }
-
-function readAlert(call: Call): number {
-  const { alertAbove } = call.options as { alertAbove?: string }
-  if (alertAbove === undefined) return alertDefault
-  if (/^\d{1,9}$/.test(alertAbove)) return Number(alertAbove)
-  throw new InvalidError({
-    what: `--alert-above: "${alertAbove}" is not a whole number`,
-    next: 'give the number of stale leases to tolerate, such as 10',
-  })
-}
 
 function detectText(report: Detected, view: View): Drawing {
   const { total, expiredCount, nearExpiryCount, staleCount, orphanedCount, suspectCount, locks } = report

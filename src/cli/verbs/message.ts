@@ -28,8 +28,6 @@ function answerText({ outcome, message }: AckAnswer | MessageAnswer): string {
   return `${message ? `${message.id}  ` : ''}${answerTexts[outcome]}`
 }
 
-const answering = { positional: ['message'], text: answerText } as const
-
 const deliveryColumns: readonly Column<MessageView['deliveries'][number]>[] = [
   'recipient',
   'state',
@@ -65,14 +63,12 @@ export const messageVerbs = [
   verb({
     name: 'send',
     operation: 'messages.sendWithAck',
-    positional: ['to', 'content'],
     body: 'content',
     help: "Separate recipients with commas; * means everybody:\n  holdfast msg send ada,bob 'the API changed' --type INFO\n  holdfast msg send '*' - < notice.txt",
     text: ({ message, deferredMs }) =>
       `${messageLine(message)}${deferredMs > 0 ? `, delayed for ${formatDuration(deferredMs)} by your rate limit` : ''}`,
   }),
   verb({
-    name: 'inbox',
     operation: 'messages.inbox',
     act: async (call) => (await call.open()).messages.inbox(call.input),
     columns: [
@@ -84,14 +80,13 @@ export const messageVerbs = [
     ],
     hint: ({ messages: [first] }) => (first ? `answer with: holdfast msg receive-ack ${first.id}` : null),
   }),
-  verb({ name: 'receive-ack', operation: 'messages.receiveAck', ...answering }),
-  verb({ name: 'nack', operation: 'messages.nack', ...answering }),
-  verb({ name: 'progress', operation: 'messages.progressAck', ...answering }),
+  verb({ operation: 'messages.receiveAck', text: answerText }),
+  verb({ operation: 'messages.nack', text: answerText }),
+  verb({ name: 'progress', operation: 'messages.progressAck', text: answerText }),
   verb({
     name: 'read',
     noun: 'marked',
     operation: 'messages.markAsRead',
-    positional: ['message'],
     says: { yes: 'marked as read', no: 'nothing to mark' },
   }),
   verb({
@@ -99,7 +94,6 @@ export const messageVerbs = [
     noun: 'message',
     operation: 'messages.get',
     summary: 'Show a message and its deliveries.',
-    positional: ['message'],
     missing: ({ message }) => `there is no message "${message}"`,
     details: [
       'id',
@@ -155,16 +149,12 @@ export const messageVerbs = [
     text: ({ cancelled, dryRun }) => `${dryRun ? 'would cancel' : 'cancelled'} ${cancelled}`,
   }),
   verb({
-    name: 'redrive',
     operation: 'messages.redrive',
-    positional: ['message'],
     text: messageLine,
   }),
   verb({
-    name: 'register',
     noun: 'recipient',
     operation: 'messages.register',
-    positional: ['name'],
     negatable: { address: 'it has no address' },
     makesStore: 'always',
     details: [

@@ -7,7 +7,6 @@ import { verb } from '../verb.ts'
 import { brief, leaseLeft } from '../view.ts'
 
 export const prime = verb({
-  name: 'prime',
   operation: 'fleet.prime',
   help: "Meant for the hook that runs when an agent's session starts:\n  HOLDFAST_AGENT=coder-1 holdfast prime",
   act: async (call) => (await call.open()).fleet.prime(),

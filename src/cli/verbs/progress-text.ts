@@ -4,6 +4,10 @@ import { formatDuration } from '../duration.ts'
 
 const barWidth = 20
 
+export function runLine(run: RunView): string {
+  return `${run.run}  ${run.status}  ${progressBar(run)}`
+}
+
 export function progressBar(run: RunView): string {
   const { processed, total, failed, status, etaMs } = run
   const counts = total === null ? `${processed} done` : `${processed} of ${total}`
@@ -16,7 +20,7 @@ export function progressBar(run: RunView): string {
   return `${bar}${[counts, ...rest].join(', ')}`
 }
 
-function drawBar(share: number): string {
-  const full = Math.round(Math.min(1, share) * barWidth)
-  return `${'█'.repeat(full)}${'░'.repeat(barWidth - full)}`
+export function drawBar(share: number, width = barWidth): string {
+  const full = Math.round(Math.min(1, share) * width)
+  return `${'█'.repeat(full)}${'░'.repeat(width - full)}`
 }

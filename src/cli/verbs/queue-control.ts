@@ -7,59 +7,44 @@ import { freedText, healingLines, healingText, linesOption, recoveryDetails } fr
 import { itemLine } from './item-text.ts'
 import { queueDetails } from './queue-look.ts'
 
-/** Acts on one item and answers with it. */
-const onItem = { noun: 'item', positional: ['queue', 'ref'], text: itemLine } as const
-
 /** A queue has no messages. */
 function freedInQueue({ entriesReclaimed, locksCleaned }: Parameters<typeof freedText>[0]): string {
   return freedText({ entriesReclaimed, locksCleaned })
 }
 
 export const queueControlVerbs = [
-  verb({ name: 'retry', operation: 'queue.retry', ...onItem }),
-  verb({ name: 'cancel', operation: 'queue.cancel', ...onItem }),
+  verb({ operation: 'queue.retry' }),
+  verb({ operation: 'queue.cancel' }),
   verb({
     name: 'priority',
-    noun: 'item',
     operation: 'queue.setPriority',
-    positional: ['queue', 'ref', 'priority'],
     text: (item) => `${itemLine(item)}, priority ${item.priority}`,
   }),
   verb({
-    name: 'release-from-quarantine',
     operation: 'queue.releaseFromQuarantine',
-    ...onItem,
   }),
   verb({
-    name: 'pause',
     operation: 'queue.pause',
-    positional: ['queue'],
     text: ({ changed, queue }) => `${queue.name}  ${changed ? 'paused' : 'was already paused'}`,
   }),
   verb({
-    name: 'resume',
     operation: 'queue.resume',
     positional: ['queue'],
     text: ({ changed, queue }) => `${queue.name}  ${changed ? 'resumed' : 'was not paused'}`,
   }),
   verb({
-    name: 'define',
     noun: 'queue',
     operation: 'queue.define',
     makesStore: 'always',
-    positional: ['queue'],
     help: '  holdfast queue define merges --workflow merge',
     details: queueDetails,
   }),
   verb({
-    name: 'remove',
     noun: 'removed',
     operation: 'queue.remove',
-    positional: ['queue', 'ref'],
     says: { yes: 'removed <ref>', no: 'there is no item "<ref>"', exit: 'NOT_FOUND' },
   }),
   verb({
-    name: 'cleanup',
     operation: 'queue.cleanup',
     summary: 'Remove finished items older than an age (0 = all). Events stay.',
     positional: ['queue'],
@@ -77,7 +62,6 @@ export const queueControlVerbs = [
     text: ({ removed, dryRun }) => `${dryRun ? 'would remove' : 'removed'} ${removed}`,
   }),
   verb({
-    name: 'reclaim-stale',
     operation: 'queue.reclaimStale',
     positional: ['queue', 'thresholdMs'],
     options: [linesOption],

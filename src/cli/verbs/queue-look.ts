@@ -36,9 +36,7 @@ function backoffText({ baseMs, factor, maxMs }: NonNullable<QueueView['backoff']
 
 export const queueLookVerbs = [
   verb({
-    name: 'list',
     operation: 'queue.list',
-    positional: ['queue'],
     negatable: { quarantined: 'only what is not quarantined' },
     columns: itemColumns,
   }),
@@ -49,24 +47,18 @@ export const queueLookVerbs = [
   }),
   verb({
     name: 'show',
-    noun: 'item',
     operation: 'queue.get',
     summary: 'Show an item by id or key.',
-    positional: ['queue', 'ref'],
     missing: ({ queue, ref }) => `queue ${queue} has no item "${ref}"`,
     details: itemDetails,
   }),
   verb({
-    name: 'position',
     noun: 'position',
     operation: 'queue.position',
-    positional: ['queue', 'ref'],
     text: (position) => (position === null ? 'not in line' : String(position)),
   }),
   verb({
-    name: 'stats',
     operation: 'queue.stats',
-    positional: ['queue'],
     details: [
       ['exists', ({ exists }) => (exists ? null : 'no, nobody has used a queue of this name yet')],
       'total',
@@ -89,11 +81,9 @@ export const queueLookVerbs = [
     ],
   }),
   verb({
-    name: 'describe',
     noun: 'queue',
     operation: 'queue.describe',
     summary: 'Get a queue with its workflow and limits.',
-    positional: ['queue'],
     missing: ({ queue }) => `there is no queue "${queue}"`,
     details: queueDetails,
   }),
@@ -101,7 +91,6 @@ export const queueLookVerbs = [
     name: 'quarantine',
     operation: 'queue.list',
     summary: 'List quarantined items, which lost one holder after another, and why.',
-    positional: ['queue'],
     fixed: { quarantined: true },
     hides: ['states', 'phase'],
     columns: [

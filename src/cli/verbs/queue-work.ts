@@ -13,16 +13,7 @@ import { lossy } from '../value.ts'
 import { type Input, verb } from '../verb.ts'
 import { brief, leaseLeft, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
-import {
-  heldBy,
-  isItemOver,
-  itemColumns,
-  itemGrant,
-  itemLine,
-  lockGrant,
-  nameOf,
-  pausedText,
-} from './item-text.ts'
+import { itemColumns, itemGrant, itemLine, lockGrant, nameOf, refusalText } from './item-text.ts'
 import { claimWaiting, waitOption } from './wait.ts'
 
 interface Added extends QueuePosition {
@@ -51,26 +42,12 @@ function lineValue(line: string, number: number): unknown {
 }
 
 function claimText(claim: ClaimOutcome, view: View): string {
-  switch (claim.outcome) {
-    case 'claimed':
-      return `${nameOf(claim.item)}  token ${claim.item.token}  ${brief(claim.item.payload)}`
-    case 'held':
-      return heldBy(claim.holder, claim.expiresAt, view)
-    case 'paused':
-      return pausedText(claim.reason)
-    case 'empty':
-      return claim.nextDueAt === null
-        ? 'nothing to claim'
-        : `nothing to claim before ${view.time(claim.nextDueAt)}`
-    default:
-      return claim satisfies never
-  }
+  if (claim.outcome !== 'claimed') return refusalText(claim, view)
+  return `${nameOf(claim.item)}  token ${claim.item.token}  ${brief(claim.item.payload)}`
 }
 
 const claiming = {
-  positional: ['queue'],
   options: [forPid, waitOption],
-  holds: 'queueLock',
   help: 'Exit code 6: nothing to claim; 4: the processing lock is held; 9: the queue is paused.',
   text: claimText,
   hint: (claim: ClaimOutcome, { queue }: Input) =>
@@ -83,22 +60,24 @@ const claiming = {
       : [],
 } as const
 
-/** Acts on an item that the caller holds and answers with it. */
-const held = { noun: 'item', holds: 'item', isOver: isItemOver } as const
-
 /** Builds the error from the positional message and the `--code` option. */
-export function failInput(input: Input, options: Input): Input {
+function failInput(input: Input, options: Input): Input {
   const { error } = input
   const { code } = options
   const message = typeof error === 'string' ? error : JSON.stringify(error)
   return { ...input, error: { message, ...(code === undefined ? {} : { code }) } }
 }
 
-export const failOptions = [{ flags: '--code <text>', description: 'a word for the kind of failure' }]
+/** What the verbs by which an item fails have in common. */
+export const failing = {
+  hides: ['backoff'],
+  negatable: { retryable: 'retrying cannot help' },
+  options: [{ flags: '--code <text>', description: 'a word for the kind of failure' }],
+  shape: failInput,
+} as const
 
 export const queueWorkVerbs = [
   verb({
-    name: 'add',
     operation: 'queue.add',
     makesStore: 'always',
     positional: ['queue', 'payload'],
@@ -107,7 +86,6 @@ export const queueWorkVerbs = [
     text: positionText,
   }),
   verb({
-    name: 'add-many',
     operation: 'queue.addMany',
     makesStore: 'always',
     summary: 'Add many items, one JSON value per line on stdin. All or nothing, up to 1,000 at once.',
@@ -127,7 +105,6 @@ export const queueWorkVerbs = [
     },
   }),
   verb({
-    name: 'submit',
     operation: 'queue.submit',
     makesStore: 'always',
     positional: ['queue', 'key'],
@@ -136,86 +113,57 @@ export const queueWorkVerbs = [
     text: (answer) => `${answer.outcome}  ${positionText(answer)}`,
   }),
   verb({
-    name: 'peek',
-    noun: 'item',
     operation: 'queue.peek',
-    positional: ['queue'],
     text: (item) => (item === null ? 'nothing to claim' : `${itemLine(item)}  ${brief(item.payload)}`),
     exit: (item) => (item === null ? 6 : 0),
   }),
   verb({
-    name: 'next',
     operation: 'queue.next',
     act: (call) => claimWaiting(call, 'queue.next', { queue: call.input.queue as string }),
     ...claiming,
   }),
   verb({
-    name: 'next-with-lock',
     operation: 'queue.nextWithLock',
     act: (call) => claimWaiting(call, 'queue.nextWithLock', { queue: call.input.queue as string }),
     ...claiming,
   }),
   verb({
-    name: 'claim-many',
     operation: 'queue.claimMany',
     positional: ['queue'],
     options: [forPid],
     text(claim, view) {
-      if (claim.outcome === 'claimed') return drawTable(itemColumns, claim.items, view)
-      return claim.outcome === 'paused' ? pausedText(claim.reason) : 'nothing to claim'
+      return claim.outcome === 'claimed'
+        ? drawTable(itemColumns, claim.items, view)
+        : refusalText(claim, view)
     },
     grants: (claim) => (claim.outcome === 'claimed' ? claim.items.map(itemGrant) : []),
   }),
   verb({
-    name: 'renew',
-    noun: 'item',
     operation: 'queue.renew',
-    positional: ['queue', 'ref'],
-    holds: 'item',
     text: (item) => `${itemLine(item)}, ${leaseLeft(item.lease?.remainingMs ?? 0)}`,
   }),
   verb({
-    name: 'release',
     noun: 'released',
     operation: 'queue.release',
-    positional: ['queue', 'ref'],
-    holds: 'item',
     isOver: () => true,
     says: { yes: 'released', no: 'not released: you no longer hold it', exit: 'LEASE_LOST' },
   }),
   verb({
-    name: 'progress',
     operation: 'queue.progress',
-    positional: ['queue', 'ref', 'progress'],
     body: 'progress',
-    ...held,
     text: (item) => `${itemLine(item)}  ${brief(item.progress)}`,
   }),
   verb({
-    name: 'move',
     operation: 'queue.move',
-    positional: ['queue', 'ref', 'to'],
-    ...held,
-    text: itemLine,
   }),
   verb({
-    name: 'complete',
     operation: 'queue.complete',
-    positional: ['queue', 'ref'],
     body: 'result',
     completes: true,
-    ...held,
-    text: itemLine,
   }),
   verb({
-    name: 'fail',
     operation: 'queue.fail',
-    positional: ['queue', 'ref', 'error'],
-    hides: ['backoff'],
-    negatable: { retryable: 'retrying cannot help' },
-    options: failOptions,
-    shape: failInput,
-    ...held,
+    ...failing,
     text: (item, view) =>
       item.runAt === null ? itemLine(item) : `${itemLine(item)}, retries at ${view.time(item.runAt)}`,
   }),

@@ -4,11 +4,11 @@ import { hasPassword, serverScheme, withoutCredentials } from '../../domain/stor
 import { errorCodes } from '../../error-codes.ts'
 import type { Holdfast } from '../../handle/holdfast.ts'
 import { assertStartable, Child, type Ending, exitCodeOfEnding, NotStartedError } from '../child.ts'
+import { formatDuration } from '../duration.ts'
 import { exitCodeOf } from '../exit.ts'
 import { printJsonTalk, printTalk } from '../print.ts'
-import { graceDefault, graceMs, readRequest } from '../run-request.ts'
+import { graceDefaultMs, graceMs, readRequest } from '../run-request.ts'
 import {
-  type NotHeld,
   ownEnding,
   type RunOutcome,
   type RunRequest,
@@ -18,8 +18,7 @@ import {
 } from '../run-subject.ts'
 import { SignalRelay } from '../signal-relay.ts'
 import { type Call, verb } from '../verb.ts'
-import type { View } from '../view.ts'
-import { heldBy, pausedText } from './item-text.ts'
+import { type NotClaimed, refusalText } from './item-text.ts'
 import { waitOption } from './wait.ts'
 
 interface Ran {
@@ -51,9 +50,10 @@ export const run = verb({
     waitOption,
     {
       flags: '--lease <duration>',
+      kind: 'duration',
       description: 'length of the lease, which is renewed; default 30s, on PostgreSQL 60s',
     },
-    { flags: '--slots <number>', description: 'with --lock: how many may hold it at once' },
+    { flags: '--slots <number>', kind: 'integer', description: 'with --lock: how many may hold it at once' },
     { flags: '--reason <text>', description: 'with --lock: why; kept in the audit' },
     { flags: '--review', description: 'with a task: hand it to review when the command ended well' },
     {
@@ -62,7 +62,8 @@ export const run = verb({
     },
     {
       flags: '--kill-after <duration>',
-      description: `time between TERM and KILL when the lease is lost; default ${graceDefault}`,
+      kind: 'duration',
+      description: `time between TERM and KILL when the lease is lost; default ${formatDuration(graceDefaultMs)}`,
     },
   ],
   makesStore: ({ lock }) => (lock === undefined ? undefined : 'named'),
@@ -86,7 +87,7 @@ Stdout belongs to the command: everything else goes to stderr, even with --json.
   exit: (answer) => ('kind' in answer ? answer.exitCode : exitCodeOf(answer)),
 })
 
-async function runCommand(call: Call): Promise<Ran | NotHeld> {
+async function runCommand(call: Call): Promise<Ran | NotClaimed> {
   const request = readRequest(call)
   assertStartable({ command: call.rest[0] ?? '', env: call.io.env, cwd: call.io.cwd })
   const hf = await call.open()
@@ -110,7 +111,7 @@ async function runCommand(call: Call): Promise<Ran | NotHeld> {
 }
 
 /** `--wait` without a duration waits one day at a time, until it succeeds. */
-async function takeInTime(hf: Holdfast, request: RunRequest, call: Call): Promise<RunSubject | NotHeld> {
+async function takeInTime(hf: Holdfast, request: RunRequest, call: Call): Promise<RunSubject | NotClaimed> {
   // Try once without waiting, so that the user learns what the command is waiting for.
   const first = await take(hf, { ...request, waitMs: 0 })
   if ('lease' in first || request.waitMs === 0 || !passing.includes(first.outcome)) return first
@@ -122,7 +123,7 @@ async function takeInTime(hf: Holdfast, request: RunRequest, call: Call): Promis
 }
 
 /** Prints to stderr, because stdout belongs to the command. */
-function tellWaiting(answer: NotHeld, { lock, queue, task }: RunRequest, call: Call): void {
+function tellWaiting(answer: NotClaimed, { lock, queue, task }: RunRequest, call: Call): void {
   if (call.isJson) {
     printJsonTalk(call.io, { waiting: answer })
     return
@@ -264,18 +265,4 @@ function ranTo(
   exitCode: number,
 ): Ran {
   return { kind, id, token, outcome, exitCode, endedBy }
-}
-
-function blockedText({ waitingFor = [], runAt = null }: NotHeld, view: View): string {
-  return runAt === null ? `it waits for ${waitingFor.join(', ')}` : `not before ${view.time(runAt)}`
-}
-
-function refusalText(answer: NotHeld, view: View): string {
-  const { outcome, holder = null, expiresAt = null, reason = null } = answer
-  if (outcome === 'held') return heldBy(holder, expiresAt, view)
-  if (outcome === 'paused') return pausedText(reason)
-  if (outcome === 'offered') return `offered to ${answer.to ?? 'an unknown agent'}`
-  if (outcome === 'blocked') return blockedText(answer, view)
-  if (outcome === 'full') return 'the limit of held tasks is reached'
-  return outcome === 'empty' ? 'nothing to claim' : outcome
 }

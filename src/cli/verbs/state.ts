@@ -1,47 +1,37 @@
 /** `holdfast state`: versioned documents. */
 import { jsonLines } from '../../domain/text.ts'
-import { InvalidError } from '../../errors.ts'
 import { textLines } from '../drawing.ts'
+import { untilInterrupted } from '../interrupt.ts'
 import { verb } from '../verb.ts'
 import { brief } from '../view.ts'
-import { untilInterrupted } from './stream.ts'
 
 export const stateVerbs = [
   verb({
-    name: 'get',
     operation: 'state.get',
     summary: 'Get a document with its version.',
-    positional: ['key'],
     missing: ({ key }) => `there is no document "${key}"`,
     // Just the value, so that another program can read it.
     text: (state) => textLines(jsonLines(state?.value)),
     hint: (state) => (state ? `version ${state.version} by ${state.updatedBy}` : null),
   }),
   verb({
-    name: 'set',
     operation: 'state.set',
-    positional: ['key', 'value'],
     body: 'value',
     makesStore: 'always',
     help: '  holdfast state set config/limits \'{"max":5}\' --expected-version 3',
     text: ({ version }, _view, { key }) => `${String(key)}  version ${version}`,
   }),
   verb({
-    name: 'delete',
     noun: 'deleted',
     operation: 'state.delete',
-    positional: ['key'],
     says: { yes: 'deleted <key>', no: 'there is no document "<key>"', exit: 'NOT_FOUND' },
   }),
   verb({
-    name: 'list',
     operation: 'state.list',
     columns: ['key', 'version', ['saved', 'updatedAt'], ['by', 'updatedBy']],
   }),
   verb({
-    name: 'history',
     operation: 'state.history',
-    positional: ['key'],
     columns: [
       'version',
       'at',
@@ -53,24 +43,18 @@ export const stateVerbs = [
     name: 'watch',
     operation: 'state.get',
     summary: 'Print a document now and after each change, until interrupted.',
-    positional: ['key'],
     options: [
-      { flags: '--since <version>', description: 'begin with the first version that differs from this one' },
+      {
+        flags: '--since <version>',
+        kind: 'integer',
+        description: 'begin with the first version that differs from this one',
+      },
     ],
     async act(call) {
       const hf = await call.open()
-      const { since } = call.options as { since?: string }
-      if (since !== undefined && !/^\d{1,15}$/.test(since)) {
-        throw new InvalidError({
-          what: `--since: "${since}" is not a version`,
-          next: 'give the version you know, 0 for none',
-        })
-      }
+      const { since } = call.options as { since?: number }
       await untilInterrupted(async (signal) => {
-        const watching = hf.state(call.input.key as string).watch({
-          signal,
-          ...(since === undefined ? {} : { since: Number(since) }),
-        })
+        const watching = hf.state(call.input.key as string).watch({ signal, since })
         for await (const state of watching)
           call.emit(`${state?.version ?? 0}  ${brief(state?.value ?? null)}`, { state })
       })

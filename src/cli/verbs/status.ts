@@ -3,16 +3,15 @@ import { boundedText } from '../../domain/count.ts'
 import { InvalidError } from '../../errors.ts'
 import type { FleetReport } from '../../handle/fleet.ts'
 import { type Drawing, line, lines } from '../drawing.ts'
-import { formatDuration, parseDuration } from '../duration.ts'
+import { formatDuration } from '../duration.ts'
+import { untilInterrupted } from '../interrupt.ts'
 import { LiveScreen } from '../live-screen.ts'
 import { printJson } from '../print.ts'
 import { verb } from '../verb.ts'
 import { type Cell, leaseLeft, type View, viewFor } from '../view.ts'
 import { progressBar } from './progress-text.ts'
-import { untilInterrupted } from './stream.ts'
 
 export const status = verb({
-  name: 'status',
   operation: 'fleet.status',
   act: async (call) => (await call.open()).fleet.status(),
   // Leave one line of the screen for the prompt.
@@ -28,13 +27,16 @@ export const watch = verb({
   name: 'watch',
   summary:
     'Watch the whole fleet: redrawn on a terminal, one JSON line per refresh elsewhere. Quit with q or Ctrl-C.',
-  options: [{ flags: '--every <duration>', description: 'how often to refresh; default 1s' }],
+  options: [
+    { flags: '--every <duration>', kind: 'duration', description: 'how often to refresh; default 1s' },
+  ],
   async act(call) {
-    const { every = '1s' } = call.options as { every?: string }
-    const everyMs = Math.max(everyMin, parseDuration(every))
-    if (everyMs > maxEvery) {
-      throw new InvalidError({ what: `--every: ${every} is more than a day`, next: 'give at most 1d' })
+    const { every = 1000 } = call.options as { every?: number }
+    if (every > maxEvery) {
+      const given = formatDuration(every)
+      throw new InvalidError({ what: `--every: ${given} is more than a day`, next: 'give at most 1d' })
     }
+    const everyMs = Math.max(everyMin, every)
     const hf = await call.open()
     const screen = call.io.isTerminal && !call.isJson ? new LiveScreen() : null
     await untilInterrupted(async (stopped) => {

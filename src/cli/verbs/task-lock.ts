@@ -27,7 +27,6 @@ export const taskLockVerbs = [
     name: 'lock-status',
     noun: 'lock',
     operation: 'tasks.getLockStatus',
-    positional: ['ref'],
     act: async (call) => (await call.open()).tasks.getLockStatus(String(call.input.ref)),
     text: (status, view) => (status === null ? 'not locked' : drawDetails(statusDetails, status, view)),
   }),

@@ -1,6 +1,5 @@
 /** `holdfast task`. */
 
-import { counted } from '../../domain/count.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
 import { taskQueue } from '../../domain/task.ts'
 import { errorCodes } from '../../error-codes.ts'
@@ -16,29 +15,9 @@ import { type Column, type Detail, drawTable } from '../layout.ts'
 import { verb } from '../verb.ts'
 import { leaseLeft, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
-import {
-  heldBy,
-  holderText,
-  itemGrant,
-  leaseDetails,
-  nameOf,
-  pausedText,
-  quarantineText,
-} from './item-text.ts'
+import { holderText, itemGrant, leaseDetails, quarantineText, refusalText, taskLine } from './item-text.ts'
 import { taskLockVerbs } from './task-lock.ts'
 import { claimWaiting, waitOption } from './wait.ts'
-
-function taskLine(task: TaskView): string {
-  return `${nameOf(task)}  ${task.status}  ${task.title}`
-}
-
-/** Acts on a task that the caller holds and answers with it. */
-const held = {
-  noun: 'task',
-  holds: 'task',
-  positional: ['ref'],
-  isOver: ({ lease }: TaskView) => lease === null,
-} as const
 
 const taskColumns: readonly Column<TaskView>[] = [
   ['task', ({ id, key }) => key ?? id],
@@ -80,28 +59,10 @@ const taskDetails: readonly Detail<TaskView>[] = [
 ]
 
 function claimText(claim: TaskClaimOutcome | NextTaskOutcome, view: View): string {
-  switch (claim.outcome) {
-    case 'claimed':
-      return `${taskLine(claim.task)}  token ${claim.task.token}${claim.renewed ? ' (already yours)' : ''}`
-    case 'held':
-      return heldBy(claim.holder, claim.expiresAt, view)
-    case 'offered':
-      return `offered to ${claim.to ?? 'an unknown agent'} until ${view.time(claim.until)}; --force takes it`
-    case 'blocked':
-      return claim.runAt === null
-        ? `waits for ${claim.waitingFor.join(', ')}`
-        : `not before ${view.time(claim.runAt)}`
-    case 'quarantined':
-      return `quarantined: ${claim.reason ?? 'no reason known'}`
-    case 'paused':
-      return pausedText(claim.reason)
-    case 'empty':
-      return 'nothing to claim'
-    case 'full':
-      return `${counted(claim.holds, 'task')} already held, which is the limit`
-    default:
-      return claim satisfies never
-  }
+  if (claim.outcome === 'claimed')
+    return `${taskLine(claim.task)}  token ${claim.task.token}${claim.renewed ? ' (already yours)' : ''}`
+  const why = refusalText(claim, view)
+  return claim.outcome === 'offered' ? `${why}; --force takes it` : why
 }
 
 const claimed = {
@@ -115,7 +76,7 @@ const claimed = {
     claim.outcome === 'claimed' ? [itemGrant(claim.task)] : [],
 } as const
 
-function refusalText(
+function batchRefusal(
   each: Extract<BatchClaimOutcome, { outcome: 'refused' }>['failed'][number],
   view: View,
 ): string {
@@ -125,13 +86,10 @@ function refusalText(
 export const taskVerbs = [
   verb({
     name: 'add',
-    noun: 'task',
     operation: 'tasks.addTask',
     makesStore: 'always',
-    positional: ['title'],
     body: 'body',
     help: "  holdfast task add 'Fix the flaky login test' --key T-1 --label bug --path src/login.ts",
-    text: taskLine,
   }),
   verb({
     name: 'list',
@@ -144,10 +102,8 @@ export const taskVerbs = [
   }),
   verb({
     name: 'show',
-    noun: 'task',
     operation: 'tasks.getTask',
     summary: 'Show a task by id or key.',
-    positional: ['ref'],
     missing: ({ ref }) => `there is no task "${ref}"`,
     details: taskDetails,
     below: ({ body }) => (body === '' ? null : textLines(body, '  ')),
@@ -155,8 +111,6 @@ export const taskVerbs = [
   verb({
     name: 'claim',
     operation: 'tasks.claimTaskForAgent',
-    positional: ['ref'],
-    holds: 'task',
     ...claimed,
   }),
   verb({
@@ -174,30 +128,24 @@ export const taskVerbs = [
   verb({
     name: 'claim-many',
     operation: 'tasks.batchClaim',
-    positional: ['refs'],
     options: [forPid],
     text(answer, view) {
       if (answer.outcome === 'claimed') return drawTable(taskColumns, answer.tasks, view)
-      if (answer.outcome === 'paused') return pausedText(answer.reason)
-      const refusals = answer.failed.map((each) => `${each.ref}  ${refusalText(each, view)}`)
+      if (answer.outcome === 'paused') return refusalText(answer, view)
+      const refusals = answer.failed.map((each) => `${each.ref}  ${batchRefusal(each, view)}`)
       return lines(['none claimed', ...refusals])
     },
     grants: (answer) => (answer.outcome === 'claimed' ? answer.tasks.map(itemGrant) : []),
   }),
   verb({
     name: 'renew',
-    noun: 'task',
     operation: 'tasks.renewLease',
-    positional: ['ref'],
-    holds: 'task',
     text: (task) => `${taskLine(task)}, ${leaseLeft(task.lease?.remainingMs ?? 0)}`,
   }),
   verb({
     name: 'release',
     noun: 'released',
     operation: 'tasks.releaseTask',
-    positional: ['ref'],
-    holds: 'task',
     isOver: () => true,
     says: { yes: 'released', no: 'not released: nobody held it', exit: 'LEASE_LOST' },
   }),
@@ -206,17 +154,14 @@ export const taskVerbs = [
     operation: 'tasks.updateTask',
     negatable: { owner: 'it has no owner', host: 'it belongs on no particular machine' },
     body: 'body',
-    ...held,
     help: '  holdfast task update T-1 --note "the parser is done" --expected-version 3',
     text: (task) => `${taskLine(task)}, version ${task.version}`,
   }),
-  verb({ name: 'review', operation: 'tasks.reviewTask', ...held, text: taskLine }),
+  verb({ name: 'review', operation: 'tasks.reviewTask' }),
   verb({
     name: 'complete',
     operation: 'tasks.completeTask',
     body: 'result',
-    ...held,
-    text: taskLine,
   }),
   verb({
     name: 'remove',
@@ -227,7 +172,6 @@ export const taskVerbs = [
     says: { yes: 'removed <ref>', no: 'there is no task "<ref>"', exit: 'NOT_FOUND' },
   }),
   verb({
-    name: 'handoff',
     operation: 'tasks.handoff',
     negatable: { to: 'they have no owner' },
     summary: 'Release every task you hold, with a note for the next agent.',
@@ -245,14 +189,12 @@ export const taskVerbs = [
   verb({
     name: 'check-conflict',
     operation: 'tasks.checkUpdateConflict',
-    positional: ['ref', 'expectedVersion'],
     text: ({ hasConflict, currentVersion }) =>
       `${hasConflict ? 'changed meanwhile' : 'unchanged'}, version ${currentVersion}`,
     exit: ({ hasConflict }) => (hasConflict ? errorCodes.VERSION_MISMATCH.exit : 0),
   }),
   ...taskLockVerbs,
   verb({
-    name: 'hints',
     operation: 'tasks.hints',
     text: ({ overlaps, waves, criticalPath }) =>
       lines([

@@ -3,12 +3,13 @@
 import { InvalidError } from '../../errors.ts'
 import type { ResultOf } from '../../operations/table.ts'
 import { waitIsOver } from '../../runtime/waiting/claim-wait.ts'
-import { parseDurationOption } from '../duration.ts'
+import { formatDuration } from '../duration.ts'
 import { whileInterruptible } from '../interrupt.ts'
 import type { Call, OwnOption } from '../verb.ts'
 
 export const waitOption: OwnOption = {
   flags: '--wait [duration]',
+  kind: 'duration',
   description: 'wait until it is available; without a duration, for as long as it takes',
 }
 
@@ -17,13 +18,11 @@ const dayMs = 24 * 60 * 60 * 1000
 
 /** 0 without `--wait`. */
 export function waitOptionMs({ options }: Pick<Call, 'options'>): number {
-  const { wait } = options as { wait?: string | true }
-  if (wait === undefined) return 0
+  const { wait = 0 } = options as { wait?: number | true }
   if (wait === true) return dayMs
-  const waitMs = parseDurationOption('--wait', wait)
-  if (waitMs <= dayMs) return waitMs
+  if (wait <= dayMs) return wait
   throw new InvalidError({
-    what: `--wait: ${wait} is longer than a day`,
+    what: `--wait: ${formatDuration(wait)} is longer than a day`,
     next: 'leave out the duration to wait for as long as it takes',
   })
 }

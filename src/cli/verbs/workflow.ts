@@ -2,9 +2,7 @@
 import { verb } from '../verb.ts'
 
 const define = verb({
-  name: 'define',
   operation: 'workflow.define',
-  positional: ['workflow'],
   body: 'workflow',
   makesStore: 'always',
   help: '  holdfast workflow define - < review.json',

@@ -1,8 +1,7 @@
 /** Pages of a queue: open items in working order, then closed ones, newest first. */
 import { compareInLine, type Item, type Phase } from '../../domain/item.ts'
 import type { Selectors } from '../../port/selector.ts'
-import { compareClosed, cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
-import { pageOf } from '../page.ts'
+import { compareClosed, type ItemCursor, itemCursor, itemCursorOf, pageOf } from '../page.ts'
 import { filterText } from './filter.ts'
 import type { Plan, PlanScope, Query } from './plan.ts'
 import { decodeFound, Parameters, query } from './rows.ts'
@@ -32,7 +31,7 @@ export function planItems(request: Request, scope: PlanScope): Plan<Selectors['i
         .flat()
         .sort((left, right) => compareClosed(left.row, right.row))
       const found = [...inOrder, ...closed]
-      const page = pageOf(found, request.limit, ({ row }) => cursorOf(row))
+      const page = pageOf(found, request.limit, ({ row }) => itemCursorOf(row))
       return { rows: page.rows.flatMap(({ row, isWhole }) => (isWhole ? [row] : [])), next: page.next }
     },
   }

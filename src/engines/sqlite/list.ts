@@ -1,8 +1,7 @@
 /** Pages of a queue: open items in working order, then closed ones, newest first. */
 import { compareInLine, type Item } from '../../domain/item.ts'
 import type { Selectors } from '../../port/selector.ts'
-import { compareClosed, cursorOf, type ItemCursor, itemCursor } from '../item-cursor.ts'
-import { pageOf } from '../page.ts'
+import { compareClosed, type ItemCursor, itemCursor, itemCursorOf, pageOf } from '../page.ts'
 import type { Value } from './driver.ts'
 import { filterText, filterValues as valuesOfFilter } from './filter.ts'
 import { inList, items, type Source } from './rows.ts'
@@ -31,7 +30,7 @@ export function listItems(source: Source, request: Request): Selectors['items'][
   const rest = wanted - open.length
   const closed =
     rest > 0 && request.lines.includes('closed') ? closedItems(source, request, cursor, rest) : []
-  return pageOf([...open, ...closed], request.limit, cursorOf)
+  return pageOf([...open, ...closed], request.limit, itemCursorOf)
 }
 
 /** Each kind of open item has its own index, so a few short lists are merged. */

@@ -239,8 +239,10 @@ limit ${limit}`,
     } catch (error) {
       throw classify(error, this.location)
     }
-    this.#opened = await this.#take(() => new Connection(this.location))
-    return this.#opened
+    const opened = await this.#take(() => new Connection(this.location))
+    this.#turn.watch(() => opened.pragma('data_version'))
+    this.#opened = opened
+    return opened
   }
 
   async #take<Result>(act: () => Result): Promise<Result> {

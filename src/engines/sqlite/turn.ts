@@ -43,7 +43,7 @@ const maxInLineMs = 1000
 export interface TurnLimits {
   /** How long one process may block everybody. */
   readonly timeoutMs: number
-  /** How long to wait in all while others write one after the other. */
+  /** How long to wait in all while others write one after the other, if that is longer. */
   readonly patienceMs: number
 }
 
@@ -93,10 +93,12 @@ export class Turn {
   }
 
   /**
-   * Runs `write` as soon as nobody else is writing. Throws BUSY after the whole timeout if nobody else got anything done
-   * in it either: then somebody blocks the store. In a crowd that makes progress, our time comes; so we wait longer.
+   * Runs `write` as soon as nobody else is writing. Throws BUSY when nobody else has got anything done for the whole
+   * timeout: then somebody blocks the store. In a crowd that makes progress, our time comes; so we wait longer.
    */
   async take<Result>(write: () => Result): Promise<Result> {
+    const { timeoutMs, patienceMs } = this.#limits
+    const crowdMs = Math.max(timeoutMs, patienceMs)
     const started = this.#environment.monotonic()
     let blockedSince = started
     let version: unknown
@@ -112,15 +114,11 @@ export class Turn {
         if (!isBusy(error)) throw error
         const now = this.#environment.monotonic()
         this.#noteRefusal(now)
-        version ??= this.#version()
-        if (now - blockedSince > this.#limits.timeoutMs) {
-          const seen = this.#version()
-          if (seen === version) throw blockedError(this.#location, this.#limits.timeoutMs, error)
-          if (now - started > this.#limits.patienceMs)
-            throw crowdedError(this.#location, this.#limits.patienceMs, error)
-          version = seen
-          blockedSince = now
-        }
+        const seen = this.#version()
+        if (version !== undefined && seen !== undefined && seen !== version) blockedSince = now
+        version = seen ?? version
+        if (now - blockedSince > timeoutMs) throw blockedError(this.#location, timeoutMs, error)
+        if (now - started > crowdMs) throw crowdedError(this.#location, crowdMs, error)
         const isExpected = now < this.#contendedUntil
         this.#contendedUntil = now + contendedForMs
         // After the first refusal in a while, get in line before waiting for anything.
@@ -129,11 +127,11 @@ export class Turn {
     }
   }
 
+  /** Undefined before the store is open, and while the log is being recovered; then nobody can commit. */
   #version(): unknown {
     try {
       return this.#versionOf?.()
     } catch {
-      // The log is being recovered, so nobody can commit.
       return undefined
     }
   }

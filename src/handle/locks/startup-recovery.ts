@@ -3,6 +3,7 @@ import type { RecoveryReport } from '../../operations/recovery/report.ts'
 import type { AskedOf } from '../../operations/table.ts'
 import type { LockView } from '../../operations/view.ts'
 import { sumOf } from '../../runtime/session/input.ts'
+import { allPages } from '../../runtime/session/pages.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { StartupReport } from './lock-answers.ts'
 
@@ -28,12 +29,12 @@ async function keptByOthers(session: Session): Promise<LockView[]> {
   const { agent, instance } = session
   const isOthers = ({ holder, lease }: LockView) =>
     holder !== null && (lease.instance === null ? holder !== agent : lease.instance !== instance)
-  const kept: LockView[] = []
-  let after: string | undefined
-  do {
-    const page = await session.call('locks.list', { limit: maxKept, after })
-    kept.push(...page.locks.filter(isOthers))
-    after = page.next ?? undefined
-  } while (after !== undefined && kept.length < maxKept)
-  return kept.slice(0, maxKept)
+  const pages = await allPages(
+    async (after?: string) => {
+      const { locks, next } = await session.call('locks.list', { limit: maxKept, after })
+      return { kept: locks.filter(isOthers), next }
+    },
+    (read) => sumOf(read, ({ kept }) => kept.length) >= maxKept,
+  )
+  return pages.flatMap(({ kept }) => kept).slice(0, maxKept)
 }

@@ -17,7 +17,8 @@ import type { Lease } from '../../runtime/lease/held-lease.ts'
 import { type CleanupOptions, repeatCleanup } from '../../runtime/lease/lock-cleanup.ts'
 import { type LeaseRenewal, type RenewalOptions, runRenewal } from '../../runtime/lease/renewal.ts'
 import { judgeHolders, reportStaleLocks, type StaleLocksOptions } from '../../runtime/lease/stale-locks.ts'
-import { askInPieces, assertSignal, given, optionsOf, orReject, sumOf } from '../../runtime/session/input.ts'
+import { askInPieces, optionsOf, orReject, sumOf } from '../../runtime/session/input.ts'
+import { callable, signal } from '../../runtime/session/option-fields.ts'
 import { requestOf } from '../../runtime/session/request.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { ClaimOptions, OptionsFor, Own, TokenOptions, WaitOptions } from '../call-options.ts'
@@ -41,15 +42,14 @@ const renewalOptions = {
   input: z.strictObject({
     leaseMs: z.int().min(0).max(maxLeaseMs).optional(),
     everyMs: z.number().optional(),
-    onLost: z
-      .custom<object>((value) => typeof value === 'function', { error: 'must be a function' })
-      .optional(),
+    onLost: callable.optional(),
+    signal,
   }),
 }
 const retryOptions = {
   name: 'tasks.updateWithRetry',
   input: z.strictObject({
-    change: z.custom<object>((value) => typeof value === 'function', { error: 'must be a function' }),
+    change: callable,
     maxAttempts: z.int().min(1).max(10_000),
   }),
 }
@@ -182,8 +182,7 @@ export class Tasks {
    */
   async runLeaseRenewal(ref: string, options: RenewalOptions & TokenOptions = {}): Promise<LeaseRenewal> {
     const { everyMs, signal, onLost, leaseMs, ...rest } = optionsOf('tasks.runLeaseRenewal', options)
-    assertSignal('tasks.runLeaseRenewal', signal)
-    parseInput(renewalOptions, given({ leaseMs, everyMs, onLost }))
+    parseInput(renewalOptions, { leaseMs, everyMs, onLost, signal })
     const requestedAt = this.#session.environment.monotonic()
     const task = await this.#required(ref)
     // Ask the store to renew it, so that the refusal reads the same as everywhere else.

@@ -3,10 +3,7 @@ import * as z from 'zod'
 import { InvalidError } from '../../errors.ts'
 import { parseInput } from '../../operations/operation.ts'
 import type { RunView } from '../../operations/run/view.ts'
-
-const callable = z.custom<(...args: never[]) => unknown>((value) => typeof value === 'function', {
-  error: 'must be a function',
-})
+import { callable, signal } from '../../runtime/session/option-fields.ts'
 
 /** The lock's own options are checked when it is acquired. */
 const input = z.strictObject({
@@ -23,7 +20,7 @@ const input = z.strictObject({
   gapMs: z.int().min(0).max(60_000).optional(),
   total: z.int().min(0).optional(),
   completion: z.enum(['processed', 'successful']).optional(),
-  signal: z.instanceof(AbortSignal).optional(),
+  signal,
   onComplete: callable.optional(),
 })
 

@@ -1,12 +1,12 @@
 /** How a worker is set up: its handler and its options, checked before anything is claimed. */
 import * as z from 'zod'
-import { nearestName } from '../../domain/name.ts'
-import { shown } from '../../domain/text.ts'
+import { assertRenewable } from '../../domain/lease.ts'
 import { HoldfastError } from '../../errors.ts'
 import * as fields from '../../operations/fields.ts'
 import { parseInput } from '../../operations/operation.ts'
 import type { Lease } from '../../runtime/lease/held-lease.ts'
-import { assertSignal, given, optionsOf } from '../../runtime/session/input.ts'
+import { optionsOf } from '../../runtime/session/input.ts'
+import { signal } from '../../runtime/session/option-fields.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { QueueItem } from '../queue/queue-answers.ts'
 import type { BackoffOptions } from '../queue/queue-options.ts'
@@ -48,40 +48,35 @@ export interface WorkOptions {
   readonly stopOnSignals?: boolean | undefined
 }
 
-const defaults = Object.freeze({ concurrency: 1, prefetch: 0 })
-const optionNames = [
-  'concurrency',
-  'prefetch',
-  'pollEveryMs',
-  'stopOnSignals',
-  'leaseMs',
-  'backoff',
-  'signal',
-] as const satisfies readonly (keyof WorkOptions)[]
 /** One day. Node timers cannot run for more than 24 days: a longer one would fire at once. */
-export const maxTimeMs = 24 * 60 * 60 * 1000
+const maxTimeMs = 24 * 60 * 60 * 1000
+
+/** Checked before anything is claimed: if a backoff were refused with each failure, items would fail for good. */
+const workOptions = {
+  name: 'work',
+  input: z.strictObject({
+    concurrency: z.int().min(1).max(1000).default(1),
+    prefetch: z.int().min(0).max(1000).default(0),
+    leaseMs: fields.leaseMs,
+    backoff: fields.backoff(),
+    pollEveryMs: z.int().min(1).max(maxTimeMs).optional(),
+    signal,
+    stopOnSignals: z.boolean().default(true),
+  } satisfies { [Name in keyof WorkOptions]-?: z.ZodType }),
+}
+type WorkSettings = z.output<typeof workOptions.input>
 
 /** The options with their defaults. INVALID if one is unknown or wrong. */
-export function workSettings(session: Session, options: WorkOptions) {
-  assertKnown(optionsOf('work', options))
-  assertSignal('work', options.signal)
+export function workSettings(session: Session, options: WorkOptions): WorkSettings {
+  const settings = parseInput(workOptions, optionsOf('work', options)) as WorkSettings
+  assertRenewable(settings.leaseMs)
   assertRenewing(session)
-  assertBackoff(options.backoff)
-  const settings = { ...defaults, ...given(options) }
-  assertWhole('concurrency', settings.concurrency, 1, 1000)
-  assertWhole('prefetch', settings.prefetch, 0, 1000)
-  if (settings.pollEveryMs !== undefined) assertWhole('pollEveryMs', settings.pollEveryMs, 1, maxTimeMs)
   return settings
 }
 
-function assertKnown(options: object): void {
-  const unknown = Object.keys(options).find((name) => !(optionNames as readonly string[]).includes(name))
-  if (unknown === undefined) return
-  const nearest = nearestName(unknown, optionNames)
-  throw new HoldfastError('INVALID', {
-    what: `unknown option "${unknown}" of work`,
-    next: nearest ? `did you mean "${nearest}"?` : `known options: ${optionNames.join(', ')}`,
-  })
+export const stopOptions = {
+  name: 'worker.stop',
+  input: z.strictObject({ drainMs: z.int().min(0).max(maxTimeMs) }),
 }
 
 /** A handler may run for longer than any manual lease. */
@@ -90,19 +85,5 @@ function assertRenewing(session: Session): void {
   throw new HoldfastError('INVALID', {
     what: 'this handle was opened with background: false, so nothing would renew the leases of a worker',
     next: 'open the store without that option',
-  })
-}
-
-/** Checked before anything is claimed: if it were refused with each failure, items would fail for good. */
-function assertBackoff(backoff: unknown): void {
-  if (backoff === undefined) return
-  parseInput({ name: 'work', input: z.strictObject({ backoff: fields.backoff() }) }, { backoff })
-}
-
-export function assertWhole(name: string, value: number, min: number, max: number): void {
-  if (Number.isSafeInteger(value) && value >= min && value <= max) return
-  throw new HoldfastError('INVALID', {
-    what: `${name} is ${shown(value)}`,
-    next: `give a whole number from ${min} to ${max}`,
   })
 }

@@ -7,6 +7,7 @@ import { processingLockName } from '../../domain/queue.ts'
 import { shown } from '../../domain/text.ts'
 import { type Environment, settlesWithin } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
+import { parseInput } from '../../operations/operation.ts'
 import { assertSignal, given } from '../../runtime/session/input.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { WaitOptions } from '../call-options.ts'
@@ -14,7 +15,7 @@ import type { Queue } from '../queue/queue.ts'
 import { type Claimed, type Ending, ItemWork, type Running } from './item-work.ts'
 import { type ClaimAnswer, LockedClaims } from './locked-claims.ts'
 import { Pace } from './pace.ts'
-import { assertWhole, type Handler, maxTimeMs, type WorkOptions, workSettings } from './work-options.ts'
+import { type Handler, stopOptions, type WorkOptions, workSettings } from './work-options.ts'
 import { type WorkerEventName, type WorkerListener, workerEventNames } from './worker-events.ts'
 
 export const drainDefaultMs = 30_000
@@ -156,7 +157,7 @@ export class Worker<Payload> {
     /** How long to wait for handlers, ms; default 30 s. */
     drainMs?: number | undefined
   } = {}): Promise<void> {
-    assertWhole('drainMs', drainMs, 0, maxTimeMs)
+    parseInput(stopOptions, { drainMs })
     try {
       await this.#stop(drainMs)
     } finally {

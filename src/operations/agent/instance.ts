@@ -25,7 +25,7 @@ export const identity = lazily(() => ({
   bootId: fields.text(200).describe('Boot id of the machine.'),
   pidNamespace: fields.text(200).describe('Pid namespace, as the kernel names it.'),
   hostName: fields.text(300).describe('Name of the machine.'),
-  pid: z.int().min(0).describe('Process id.'),
+  pid: fields.whole(0).describe('Process id.'),
   startTime: fields.text(100).nullable().describe('Start time, as the kernel counts it.'),
 }))
 
@@ -175,18 +175,22 @@ export const list = operation({
   },
 })
 
-/** Read in pages, by whoever looks for something to heal. */
 const page = view(() => ({ instances: z.array(instanceView()), next: z.string().nullable() }))
+
+/** Read in pages, by whoever looks for something to heal. */
+const pages = {
+  effect: 'read',
+  class: 'internal',
+  input: () => ({ after: fields.after }),
+  output: page,
+} as const
 
 const maxEnded = 100
 
 export const listEndedHolders = operation({
   name: 'instance.listEndedHolders',
   summary: 'List ended processes that still hold something.',
-  effect: 'read',
-  class: 'internal',
-  input: () => ({ after: fields.after }),
-  output: page,
+  ...pages,
   needs: ({ after }) => ({
     ended: { select: 'endedHolders', after: after ?? null, limit: maxEnded },
   }),
@@ -198,10 +202,7 @@ const maxSilent = 500
 export const listSilent = operation({
   name: 'instance.listSilent',
   summary: 'List running processes that have missed their beats for 10 minutes.',
-  effect: 'read',
-  class: 'internal',
-  input: () => ({ after: fields.after }),
-  output: page,
+  ...pages,
   needs: ({ after }) => ({
     silent: {
       select: 'silentInstances',

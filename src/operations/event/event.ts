@@ -49,19 +49,16 @@ export const list = operation({
     'List events after a sequence number, or the newest ones: all of them, of one kind of thing, or of one thing.',
   effect: 'read',
   input: () => ({
-    since: z
-      .int()
-      .min(0)
+    since: fields
+      .whole(0)
       .optional()
       .describe('Only events after this sequence number; 0 = from the oldest that is kept.'),
-    before: z.int().min(0).optional().describe('Only events before this sequence number.'),
+    before: fields.whole(0).optional().describe('Only events before this sequence number.'),
     subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
     id: fields.text(300).optional().describe('Only events of the thing with this id; needs its kind.'),
     newest: z.boolean().optional().describe('The newest ones, but still oldest first.'),
-    limit: z
-      .int()
-      .min(0)
-      .max(fields.maxPage)
+    limit: fields
+      .whole(0, fields.maxPage)
       .optional()
       .describe(`How many at most, up to ${fields.maxPage}; default 100.`),
   }),
@@ -126,7 +123,7 @@ export const seal = operation({
   class: 'internal',
   input: () => ({
     past: past(),
-    through: z.int().min(0).optional(),
+    through: fields.whole(0).optional(),
     dryRun: z.boolean().optional(),
   }),
   output: () => z.object({ removed: z.number(), through: z.number(), more: z.boolean() }),

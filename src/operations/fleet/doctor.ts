@@ -4,6 +4,7 @@ import { lossOf, lossSubject } from '../../domain/commit-loss.ts'
 import { examine, maxVainWaits } from '../../domain/doctor.ts'
 import { healerSilentMs } from '../../domain/healer.ts'
 import { type Processes, runningHosts } from '../../domain/holding.ts'
+import { lastSweptAt } from '../../domain/instance.ts'
 import { isUnhealthy, longTransactionMs } from '../../domain/store-check.ts'
 import { wordIn } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
@@ -11,7 +12,7 @@ import * as fields from '../fields.ts'
 import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
 import { newestEvents } from '../subject.ts'
 import { alertsFor } from './alerts.ts'
-import { fleetNeeds, sweptAt } from './fleet.ts'
+import { fleetNeeds } from './fleet.ts'
 import { heldThings, judged, titleOf } from './held.ts'
 import { glancesOf, queueRows } from './queue-row.ts'
 
@@ -79,9 +80,8 @@ export const doctor = operation({
   input: () => ({
     judged: judged(),
     store: storeFacts().describe('What the caller knows about the store itself.'),
-    longTransactionMs: z
-      .int()
-      .min(0)
+    longTransactionMs: fields
+      .whole(0)
       .default(longTransactionMs)
       .describe('Report transactions of other programs that have been open for this long.'),
   }),
@@ -132,7 +132,7 @@ export const doctor = operation({
           held,
           queues: queueRows(rows, glances, context),
           glances,
-          swept: sweptAt(rows.running),
+          swept: lastSweptAt(rows.running),
           rows,
           context,
         }),

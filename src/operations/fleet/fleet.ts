@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import { suspectAgents } from '../../domain/crash-pattern.ts'
 import { isLost, type Judged } from '../../domain/holding.ts'
-import type { Instance } from '../../domain/instance.ts'
+import { type Instance, lastSweptAt } from '../../domain/instance.ts'
 import { crashNeeds } from '../lease/watch.ts'
 import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
 import { runView, viewRun } from '../run/view.ts'
@@ -79,7 +79,7 @@ export const status = operation({
     return ask(glancesOf(rows.queues.queues), ({ glances }) => {
       const held = heldThings(rows, { instances: rows.running, judged: input.judged }, context.now)
       const queues = queueRows(rows, glances, context)
-      const swept = sweptAt(rows.running)
+      const swept = lastSweptAt(rows.running)
       return reply({
         at: context.wall,
         queues,
@@ -114,12 +114,6 @@ interface Lapsed {
   readonly items: number
   readonly locks: number
   readonly deliveries: number
-}
-
-/** When any running process last looked for things to heal. */
-export function sweptAt(running: readonly Instance[]): number | null {
-  const times = running.flatMap((instance) => instance.sweptAt ?? [])
-  return times.length === 0 ? null : Math.max(...times)
 }
 
 /** Every agent that has a process here, holds something, or lost something in the last hour. */

@@ -86,12 +86,11 @@ export const detectStaleLocks = operation({
   facts: ['deaths'],
   input: () => ({
     queue: fields.queue.optional().describe('Only items of this queue.'),
-    nearMs: z
-      .int()
-      .min(0)
+    nearMs: fields
+      .whole(0)
       .optional()
       .describe('Expires within this time; default 5 min, or a third of a shorter lease.'),
-    staleMs: z.int().min(0).optional().describe('Stale when expired for longer than this; default 5 min.'),
+    staleMs: fields.whole(0).optional().describe('Stale when expired for longer than this; default 5 min.'),
     deaths: deaths(),
   }),
   output: staleLocks,

@@ -2,7 +2,8 @@
 import type { Lock } from '../../domain/lock.ts'
 import { pauseRun, type Run } from '../../domain/run.ts'
 import type { Caller, Context } from '../../port/command.ts'
-import type { Change } from '../../port/decision.ts'
+import type { Change, Remark } from '../../port/decision.ts'
+import { lockRef } from '../lease/lease.ts'
 import { change } from '../operation.ts'
 
 /** Ends the lapsed locks that a grant clears away. */
@@ -17,12 +18,31 @@ export function endings(acquired: { outcome: string; ended?: readonly Lock[] }, 
 export function lockChange(before: Lock | null, after: Lock, caller: Caller): Change {
   if (before === null) return change('lock', before, after, 'lock.acquired', caller)
   if (before.token === after.token) return change('lock', before, after, 'lock.changed', caller)
-  const detail = {
-    previousHolder: before.agent,
-    previousToken: before.token,
-    evidence: 'its lease had lapsed',
-  }
+  const { agent: previousHolder, token: previousToken } = before
+  const detail = { previousHolder, previousToken, evidence: 'its lease had lapsed' }
   return change('lock', before, after, 'lock.stolen', caller, detail)
+}
+
+/** Something about a lock that changed nothing, for the audit. */
+export function lockRemark(
+  kind: 'lock.renewed' | 'lock.refused',
+  lock: Pick<Lock, 'name' | 'slot'>,
+  { agent }: Caller,
+  about: Pick<Remark, 'token' | 'detail'> & { readonly queue?: string },
+): Remark {
+  return { kind, agent, subject: 'lock', id: lockRef(lock), queue: null, ...about }
+}
+
+/** A release by somebody who does not hold the lock. */
+export function refusedRelease(
+  { name, queue }: { readonly name: string; readonly queue?: string },
+  token: number | undefined,
+  locks: readonly Lock[],
+  caller: Caller,
+): Remark {
+  const detail = { act: 'release', holder: locks[0]?.agent ?? null, doubleUnlock: locks.length === 0 }
+  const about = { token: token ?? null, detail, ...(queue === undefined ? {} : { queue }) }
+  return lockRemark('lock.refused', { name, slot: 0 }, caller, about)
 }
 
 /** Rows needed when locks end; none for locks that were held for no run. */

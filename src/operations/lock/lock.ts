@@ -18,14 +18,14 @@ import { defaultQuotas } from '../../domain/quota.ts'
 import { assertNotOver } from '../../domain/reservation.ts'
 import { lazily } from '../../lazily.ts'
 import type { Caller, Context } from '../../port/command.ts'
-import type { Change, Decision, Remark } from '../../port/decision.ts'
+import type { Change, Decision } from '../../port/decision.ts'
 import { claimant, holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
-import { lockGrant, lockRef } from '../lease/lease.ts'
+import { lockGrant } from '../lease/lease.ts'
 import { ask, change, type InputWith, type OutputOf, operation, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
 import { leaving } from './line.ts'
-import { endings, lockChange, pausedRuns, runNeeds } from './lock-change.ts'
+import { endings, lockChange, lockRemark, pausedRuns, refusedRelease, runNeeds } from './lock-change.ts'
 import { lockName, newName, slotCount } from './name.ts'
 
 export const user = lazily(() => fields.name.optional().describe('On whose behalf.'))
@@ -228,7 +228,7 @@ export const renewLock = operation({
     const after = renewLease(before, context.now, leaseMs)
     return {
       changes: [{ table: 'lock', before, after }],
-      remarks: [remark('lock.renewed', before, context.agent, before.token)],
+      remarks: [lockRemark('lock.renewed', before, context, { token: before.token })],
       result: viewLock(after, context.now),
     }
   },
@@ -245,7 +245,10 @@ export const releaseLock = operation({
   decide({ line }, { name, token }, context): Step<{ released: boolean; depth: number }> {
     const claimant = { agent: context.agent, token }
     const own = line.locks.find((lock) => lock.delayedSince === null && isHolder(lock, claimant))
-    if (!own) return refusedRelease(name, token, line.locks, context)
+    if (!own) {
+      const remarks = [refusedRelease({ name }, token, line.locks, context)]
+      return { changes: [], remarks, result: { released: false, depth: 0 } }
+    }
     const after = leaveLock(own)
     const kind = after === null ? 'lock.released' : 'lock.changed'
     const decision = {
@@ -255,18 +258,3 @@ export const releaseLock = operation({
     return after === null ? pausing([own], 'its lock was released', decision, context) : decision
   },
 })
-
-function refusedRelease(name: string, token: number | undefined, locks: readonly Lock[], context: Context) {
-  const detail = { act: 'release', holder: locks[0]?.agent ?? null, doubleUnlock: locks.length === 0 }
-  const refused = { ...remark('lock.refused', { name, slot: 0 }, context.agent, token ?? null), detail }
-  return { changes: [], remarks: [refused], result: { released: false, depth: 0 } }
-}
-
-function remark(
-  kind: 'lock.renewed' | 'lock.refused',
-  lock: Pick<Lock, 'name' | 'slot'>,
-  agent: string,
-  token: number | null,
-): Remark {
-  return { kind, agent, subject: 'lock', id: lockRef(lock), queue: null, token }
-}

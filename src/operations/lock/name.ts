@@ -1,5 +1,3 @@
-/** Name and slot count of a named lock. */
-import * as z from 'zod'
 import { reservationPrefix } from '../../domain/reservation.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
@@ -19,4 +17,4 @@ export const newName = lazily(() =>
     error: 'names beginning with "paths:" are reservations; use reserve()',
   }),
 )
-export const slotCount = lazily(() => z.int().min(1).max(maxSlots))
+export const slotCount = lazily(() => fields.whole(1, maxSlots))

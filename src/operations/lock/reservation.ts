@@ -13,10 +13,11 @@ import {
 import { lazily } from '../../lazily.ts'
 import { claimant, holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
-import { lockGrant, lockRef } from '../lease/lease.ts'
+import { lockGrant } from '../lease/lease.ts'
 import { change, type OutputOf, operation, reply, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
 import { user } from './lock.ts'
+import { lockRemark } from './lock-change.ts'
 import { isHeld } from './read.ts'
 
 /** Parsed before the transaction, where it keeps nobody waiting. The parser's error says more than a schema's would. */
@@ -69,7 +70,7 @@ export const reserve = operation({
     floor: { select: 'tokenFloor' },
   }),
   decide({ process, reserved, floor }, input, context): Step<ReserveOutcome> {
-    const { agent, now, wall, isDoubtful, manualGraceMs } = context
+    const { now, wall, isDoubtful, manualGraceMs } = context
     const request = {
       ...holderWith(context, process),
       holding: input.holding ?? [],
@@ -85,7 +86,7 @@ export const reserve = operation({
     if (reservation.outcome === 'granted') {
       const { after } = reservation
       return {
-        changes: [change('lock', null, after, 'lock.acquired', { agent })],
+        changes: [change('lock', null, after, 'lock.acquired', context)],
         result: { outcome: 'acquired', lock: viewLock(after, now) },
         granted: [lockGrant(after)],
       }
@@ -99,15 +100,10 @@ export const reserve = operation({
       by: reservation.by.slice(0, maxShown).map((lock) => viewLock(lock, now)),
     } as const
     // Recorded in the audit of each conflicting lock, to show how often agents get in each other's way.
-    const remarks = reservation.by.slice(0, maxShown).map((lock) => ({
-      kind: 'lock.refused' as const,
-      agent,
-      subject: 'lock' as const,
-      id: lockRef(lock),
-      queue: null,
-      token: null,
-      detail: { act: 'reserve', holder: lock.agent, patterns: [...input.patterns] },
-    }))
+    const remarks = reservation.by.slice(0, maxShown).map((lock) => {
+      const detail = { act: 'reserve', holder: lock.agent, patterns: [...input.patterns] }
+      return lockRemark('lock.refused', lock, context, { token: null, detail })
+    })
     return { changes: [], remarks, result }
   },
 })

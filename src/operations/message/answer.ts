@@ -137,10 +137,8 @@ export const nack = operation({
     ...ref(),
     reason: note().describe('Why; the sender sees it.'),
     retry: z.boolean().default(false).describe('Ask for it to be sent again instead of refusing it.'),
-    retryAfterMs: z
-      .int()
-      .min(0)
-      .max(maxExtendMs)
+    retryAfterMs: fields
+      .whole(0, maxExtendMs)
       .default(0)
       .describe('With retry: wait at least this long, ms.'),
   }),
@@ -163,7 +161,7 @@ export const progressAck = operation({
   input: () => ({
     ...ref(),
     note: note().describe('Progress; the sender sees it.'),
-    extendMs: z.int().min(1_000).max(maxExtendMs).default(60_000).describe('Time it still needs, ms.'),
+    extendMs: fields.whole(1_000, maxExtendMs).default(60_000).describe('Time it still needs, ms.'),
   }),
   output: answer,
   needs: ({ message }) => ({ found: byRef(message) }),

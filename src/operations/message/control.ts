@@ -24,7 +24,7 @@ import { messageView, viewThread } from './view.ts'
 const maxPerPiece = 20
 /** Names that one transaction forgets. */
 const maxNames = 500
-const perMinute = lazily(() => z.int().min(0).max(1000))
+const perMinute = lazily(() => fields.whole(0, 1000))
 const allowancesKeptMs = 60 * 60 * 1000
 
 const recipientView = view(() => ({

@@ -21,7 +21,7 @@ export const importEntry = lazily(() =>
     recipient: fields.name,
     type: messageType(),
     content: messageContent(),
-    attempts: z.int().min(1).max(100),
+    attempts: fields.whole(1, 100),
     dueAt: fields.wallTime.nullable(),
     sentAt: fields.wallTime.nullable(),
     note: fields.text(2000).nullable(),

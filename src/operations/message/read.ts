@@ -2,8 +2,9 @@
 import * as z from 'zod'
 import type { Message } from '../../domain/message.ts'
 import { lazily } from '../../lazily.ts'
+import type { Page } from '../../port/page.ts'
 import * as fields from '../fields.ts'
-import { ask, type InputWith, type OutputOf, operation, reply, view } from '../operation.ts'
+import { ask, type InputWith, need, type OutputOf, operation, reply, view } from '../operation.ts'
 import { byRef, deliveriesOf, findMessage, messageRef, threadsOf } from './thread.ts'
 import { letterView, messageView, viewLetter, viewThread } from './view.ts'
 
@@ -75,17 +76,25 @@ export type MessagePage = OutputOf<typeof messagePage>
 
 const pageInput = lazily(() => ({ sender: sender(), ...page() }))
 
-const pageNeeds = (phase: 'open' | 'dead', input: InputWith<typeof pageInput>) => ({
-  page: {
-    select: 'messages',
-    phase,
-    sender: input.sender ?? null,
-    limit: input.limit ?? pageSize,
-    after: input.after ?? null,
-  } as const,
-})
+/** A list of messages that are open, or that nobody answered. */
+const listOf = (phase: 'open' | 'dead') =>
+  ({
+    effect: 'read',
+    input: pageInput,
+    output: messagePage,
+    needs: ({ sender, limit, after }: InputWith<typeof pageInput>) =>
+      need({
+        page: {
+          select: 'messages',
+          phase,
+          sender: sender ?? null,
+          limit: limit ?? pageSize,
+          after: after ?? null,
+        },
+      }),
+  }) as const
 
-function viewPage({ rows, next }: { rows: readonly Message[]; next: string | null }, now: number) {
+function viewPage({ rows, next }: Page<Message>, now: number) {
   return ask({ deliveries: deliveriesOf(...rows) }, ({ deliveries }) =>
     reply({ messages: threadsOf(rows, deliveries).map((thread) => viewThread(thread, now)), next }),
   )
@@ -94,10 +103,7 @@ function viewPage({ rows, next }: { rows: readonly Message[]; next: string | nul
 export const checkPendingAcks = operation({
   name: 'messages.checkPendingAcks',
   summary: 'List messages that are still waiting for an acknowledgement, oldest first.',
-  effect: 'read',
-  input: pageInput,
-  output: messagePage,
-  needs: (input) => pageNeeds('open', input),
+  ...listOf('open'),
   decide: (rows, _input, { now }) => viewPage(rows.page, now),
 })
 
@@ -114,9 +120,6 @@ export const getPendingCount = operation({
 export const listDeadLetters = operation({
   name: 'messages.listDeadLetters',
   summary: 'List dead letters: messages nobody answered at any level, oldest first.',
-  effect: 'read',
-  input: pageInput,
-  output: messagePage,
-  needs: (input) => pageNeeds('dead', input),
+  ...listOf('dead'),
   decide: (rows, _input, { now }) => viewPage(rows.page, now),
 })

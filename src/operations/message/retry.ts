@@ -61,7 +61,7 @@ export const claimDue = operation({
   class: 'internal',
   input: () => ({
     adapters: adaptersField(),
-    limit: z.int().min(1).max(maxClaimed).default(maxClaimed),
+    limit: fields.whole(1, maxClaimed).default(maxClaimed),
     leaseMs: fields.leaseMs.unwrap(),
   }),
   output: claims,

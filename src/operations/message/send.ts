@@ -41,7 +41,7 @@ const maxLevels = 10
 /** Recipients, everybody on the escalation ladder, and the sender. */
 const maxNamed = (maxLevels + 1) * maxRecipients + 1
 const maxWaitMs = 24 * 60 * 60 * 1000
-const wait = lazily(() => z.int().min(0).max(maxWaitMs))
+const wait = lazily(() => fields.whole(0, maxWaitMs))
 
 const recipientNames = lazily(() => z.array(fields.name).min(1).max(maxRecipients))
 const everybody = lazily(() => z.literal('*'))
@@ -58,7 +58,7 @@ const input = lazily(() => ({
   parent: messageRef().optional().describe('The message this one replies to; a reply also acknowledges it.'),
   priority: fields.priority,
   quorum: z
-    .union([z.enum(['all', 'any']), z.int().min(1).max(maxRecipients)])
+    .union([z.enum(['all', 'any']), fields.whole(1, maxRecipients)])
     .default('all')
     .describe('How many recipients must answer.'),
   timeoutMs: z
@@ -83,10 +83,8 @@ const input = lazily(() => ({
     .max(maxLevels)
     .optional()
     .describe('Whom to escalate to, level by level; default everybody.'),
-  escalationsPerMinute: z
-    .int()
-    .min(0)
-    .max(1000)
+  escalationsPerMinute: fields
+    .whole(0, 1000)
     .optional()
     .describe('Escalations per minute; more are delayed. Default 5, 0 = no limit.'),
 }))

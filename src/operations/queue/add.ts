@@ -31,10 +31,8 @@ export const newItem = lazily(() => ({
     .optional()
     .describe('Items that must succeed first: ids, or keys in this queue.'),
   runAt: fields.wallTime.nullable().optional().describe('Not before this time, ms since 1970.'),
-  delayMs: z
-    .int()
-    .min(0)
-    .max(maxDelayMs)
+  delayMs: fields
+    .whole(0, maxDelayMs)
     .optional()
     .describe('How long to wait before it can be claimed, ms; instead of `runAt`.'),
   maxAttempts: fields.maxAttempts

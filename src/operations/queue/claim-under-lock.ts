@@ -90,7 +90,7 @@ export function claimUnderLock(
 }
 
 /** Whether the item was claimed with this lock and its holder still has it. */
-function isHeldWith(item: Item, lock: Lock): boolean {
+export function isHeldWith(item: Item, lock: Lock): boolean {
   return item.phase === 'held' && item.agent === lock.agent && item.instance === lock.instance
 }
 

@@ -1,9 +1,6 @@
-/** Claiming work: next, claimMany, nextWithLock. */
-import * as z from 'zod'
 import type { Item } from '../../domain/item.ts'
 import { claimItem } from '../../domain/item-claim.ts'
 import { InvalidError } from '../../errors.ts'
-import { lazily } from '../../lazily.ts'
 import type { Caller } from '../../port/command.ts'
 import { claimant, holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
@@ -22,8 +19,6 @@ import {
 import { claimUnderLock } from './claim-under-lock.ts'
 import { firstInLine, lineOf } from './line.ts'
 
-const oneInput = lazily(() => ({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }))
-
 function claimNeeds(queue: string, caller: Caller, limit: number) {
   return {
     defined: { select: 'queue', name: queue } as const,
@@ -32,17 +27,27 @@ function claimNeeds(queue: string, caller: Caller, limit: number) {
   }
 }
 
+/** What all claims from a queue have in common. */
+const claims = {
+  effect: 'write',
+  introduces: 'unbound',
+  grants: 'item',
+  claims: ({ queue }: { queue: string }) => queue,
+} as const
+
+/** A claim of one item. */
+const claimsOne = {
+  ...claims,
+  waits: true,
+  input: () => ({ queue: fields.queue, leaseMs: fields.leaseMs, token: fields.token }),
+  output: claimOutcome,
+  needs: ({ queue }: { queue: string }, caller: Caller) => claimNeeds(queue, caller, 1),
+} as const
+
 export const next = operation({
   name: 'queue.next',
   summary: 'Claim the next item under a lease.',
-  effect: 'write',
-  introduces: 'unbound',
-  claims: ({ queue }) => queue,
-  waits: true,
-  grants: 'item',
-  input: oneInput,
-  output: claimOutcome,
-  needs: ({ queue }, caller) => claimNeeds(queue, caller, 1),
+  ...claimsOne,
   decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
     if (!defined) return emptyAnswer(input.queue)
     const [candidate] = firstInLine(line, 1)
@@ -66,18 +71,15 @@ export const next = operation({
 export const claimMany = operation({
   name: 'queue.claimMany',
   summary: 'Claim up to 100 items at once, each under its own lease.',
-  effect: 'write',
-  introduces: 'unbound',
-  claims: ({ queue }) => queue,
+  ...claims,
   withoutLost(answer, lost) {
     if (answer.outcome !== 'claimed') return null
     const items = answer.items.filter(({ id }) => !lost.some((grant) => grant.id === id))
     return items.length === 0 ? null : { ...answer, items }
   },
-  grants: 'item',
   input: () => ({
     queue: fields.queue,
-    limit: z.int().min(1).max(100).describe('How many at most, up to 100.'),
+    limit: fields.whole(1, 100).describe('How many at most, up to 100.'),
     leaseMs: fields.leaseMs,
   }),
   output: claimManyOutcome,
@@ -113,14 +115,7 @@ export const claimMany = operation({
 export const nextWithLock = operation({
   name: 'queue.nextWithLock',
   summary: "Acquire the queue's processing lock and claim the next item, or return to your unfinished one.",
-  effect: 'write',
-  introduces: 'unbound',
-  claims: ({ queue }) => queue,
-  waits: true,
-  grants: 'item',
-  input: oneInput,
-  output: claimOutcome,
-  needs: ({ queue }, caller) => claimNeeds(queue, caller, 1),
+  ...claimsOne,
   decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
     if (!defined) return emptyAnswer(input.queue)
     return claimUnderLock(defined, firstInLine(line, 1)[0], holderWith(context, process), input, context)

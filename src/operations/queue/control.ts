@@ -156,7 +156,7 @@ export const cleanup = operation({
   effect: 'admin',
   input: () => ({
     queue: fields.queue.optional(),
-    maxAgeMs: z.int().min(0).describe('Only items finished longer ago than this, ms; 0 = all finished.'),
+    maxAgeMs: fields.whole(0).describe('Only items finished longer ago than this, ms; 0 = all finished.'),
     dryRun: fields.dryRun,
   }),
   output: () => z.object({ removed: z.number(), more: z.boolean() }),

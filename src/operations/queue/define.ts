@@ -84,16 +84,14 @@ export const defineQueue = operation({
   input: () => ({
     queue: fields.queue,
     workflow: fields.name.optional().describe('job (default), merge, task, or one you defined.'),
-    slots: z.int().min(1).max(100).optional().describe('Slots of the processing lock.'),
+    slots: fields.whole(1, 100).optional().describe('Slots of the processing lock.'),
     maxAttempts: fields.maxAttempts
       .optional()
       .describe(
         'Attempts in all, the first included: once this many have failed, an item fails for good; default 3.',
       ),
-    maxCrashes: z
-      .int()
-      .min(0)
-      .max(1000)
+    maxCrashes: fields
+      .whole(0, 1000)
       .optional()
       .describe('Crashes without progress before quarantine; 0 = never.'),
     leaseMs: fields.leaseMs.describe(
@@ -172,6 +170,19 @@ export const listQueues = operation({
 
 const pauseOutput = view(() => ({ changed: z.boolean(), queue: queueView() }))
 
+/** `after` is null if the queue already was that way. */
+function switched(
+  queue: Queue,
+  after: Queue | null,
+  kind: 'queue.paused' | 'queue.resumed',
+  context: Context,
+) {
+  return {
+    changes: after ? [change('queue', queue, after, kind, context)] : [],
+    result: { changed: after !== null, queue: after ?? queue },
+  }
+}
+
 export const pause = operation({
   name: 'queue.pause',
   summary: 'Pause a queue: no new claims. Held items carry on.',
@@ -182,10 +193,7 @@ export const pause = operation({
   decide({ defined }, input, context) {
     const { queue } = requireQueue(defined, input.queue)
     const after = pauseQueue(queue, context.agent, input.reason ?? null, context.wall)
-    return {
-      changes: after ? [change('queue', queue, after, 'queue.paused', context)] : [],
-      result: { changed: after !== null, queue: after ?? queue },
-    }
+    return switched(queue, after, 'queue.paused', context)
   },
 })
 
@@ -198,10 +206,6 @@ export const resume = operation({
   needs: (input) => ({ defined: { select: 'queue', name: input.queue } }),
   decide({ defined }, input, context) {
     const { queue } = requireQueue(defined, input.queue)
-    const after = resumeQueue(queue)
-    return {
-      changes: after ? [change('queue', queue, after, 'queue.resumed', context)] : [],
-      result: { changed: after !== null, queue: after ?? queue },
-    }
+    return switched(queue, resumeQueue(queue), 'queue.resumed', context)
   },
 })

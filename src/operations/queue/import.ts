@@ -18,7 +18,7 @@ export const maxImportedItems = 100
 export const maxHistory = 100
 
 const id = lazily(() => z.string().regex(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/))
-const times = lazily(() => z.int().min(0).max(1_000_000))
+const times = lazily(() => fields.whole(0, 1_000_000))
 
 /** One item to import. Its id must be derived from the item itself, so that a second import recognizes it. */
 export const itemEntry = lazily(() =>

@@ -5,14 +5,25 @@ import { extend, isExpired, renew as renewLease } from '../../domain/lease.ts'
 import { acquireLock, assertOwn, extendLock as extendOwn, findOwn, type Lock } from '../../domain/lock.ts'
 import { processingLockName } from '../../domain/queue.ts'
 import { lazily } from '../../lazily.ts'
-import type { Change } from '../../port/decision.ts'
+import type { Context } from '../../port/command.ts'
+import type { Change, Decision } from '../../port/decision.ts'
 import { claimant, holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
-import { lockGrant, lockRef } from '../lease/lease.ts'
-import { endings, lockChange } from '../lock/lock-change.ts'
-import { ask, change, type OutputOf, operation, reply, type Step } from '../operation.ts'
-import { type LockView, lockView, viewLock } from '../view.ts'
+import { lockGrant } from '../lease/lease.ts'
+import { endings, lockChange, refusedRelease } from '../lock/lock-change.ts'
+import {
+  ask,
+  change,
+  type InputWith,
+  need,
+  type OutputOf,
+  operation,
+  reply,
+  type Step,
+} from '../operation.ts'
+import { lockView, viewLock } from '../view.ts'
 import { held, heldAnswer } from './claim-outcome.ts'
+import { isHeldWith } from './claim-under-lock.ts'
 
 const input = lazily(() => ({ queue: fields.queue, token: fields.token }))
 const lockNeeds = (of: { queue: string }) => ({
@@ -51,12 +62,12 @@ export const acquireProcessingLock = operation({
     const { now, wall, isDoubtful, manualGraceMs } = context
     const acquired = acquireLock(request, locks, { now, wall, isDoubtful, manualGraceMs, floor })
     if (acquired.outcome === 'held') return reply(heldAnswer(acquired.by))
-    const change: Change =
+    const granted: Change =
       acquired.outcome === 'renewed'
         ? { table: 'lock', before: acquired.before, after: acquired.after }
         : lockChange(acquired.before, acquired.after, context)
     return {
-      changes: [...endings(acquired, context), change],
+      changes: [...endings(acquired, context), granted],
       result: { outcome: 'acquired', lock: viewLock(acquired.after, context.now) },
       granted: [lockGrant(acquired.after)],
     }
@@ -73,29 +84,10 @@ export const releaseProcessingLock = operation({
   needs: lockNeeds,
   decide({ locks }, of, context) {
     const own = findOwn(locks, { ...context, token: of.token })
-    if (own) {
-      return {
-        changes: [change('lock', own, null, 'lock.released', context)],
-        result: true,
-      }
-    }
-    const id = lockRef({ name: processingLockName(of.queue), slot: 0 })
-    const detail = { act: 'release', holder: locks[0]?.agent ?? null, doubleUnlock: locks.length === 0 }
-    return {
-      changes: [],
-      remarks: [
-        {
-          kind: 'lock.refused',
-          agent: context.agent,
-          subject: 'lock',
-          id,
-          queue: of.queue,
-          token: of.token ?? null,
-          detail,
-        },
-      ],
-      result: false,
-    }
+    if (own) return { changes: [change('lock', own, null, 'lock.released', context)], result: true }
+    const { queue, token } = of
+    const remarks = [refusedRelease({ name: processingLockName(queue), queue }, token, locks, context)]
+    return { changes: [], remarks, result: false }
   },
 })
 
@@ -119,14 +111,20 @@ export const isLockStale = operation({
   decide: ({ locks }, _of, { now }) => reply(locks.some((lock) => isExpired(lock, now))),
 })
 
-const itemOf = (lock: Lock) => ({
-  items: lock.item === null ? null : ({ select: 'itemsById', ids: [lock.item] } as const),
-})
-
-/** The item claimed with the lock, if its holder still has it. */
-function companion(lock: Lock, items: readonly Item[] | null): Item | undefined {
-  return items?.find(
-    (item) => item.phase === 'held' && item.agent === lock.agent && item.instance === lock.instance,
+/** The caller's own lock changes, and with it the item claimed with it, if the caller still has that. */
+function withItem<Result>(
+  locks: readonly Lock[],
+  { queue, token }: InputWith<typeof input>,
+  context: Context,
+  decide: (lock: Lock, item: Item | undefined) => Decision<Result>,
+): Step<Result> {
+  const own = assertOwn(processingLockName(queue), locks, { ...context, token })
+  const needs = need({ items: own.item === null ? null : { select: 'itemsById', ids: [own.item] } })
+  return ask(needs, ({ items }) =>
+    decide(
+      own,
+      items?.find((item) => isHeldWith(item, own)),
+    ),
   )
 }
 
@@ -138,17 +136,14 @@ export const renewLock = operation({
   input: () => ({ ...input(), leaseMs: fields.leaseMs }),
   output: lockView,
   needs: lockNeeds,
-  decide({ locks }, of, context) {
-    const own = assertOwn(processingLockName(of.queue), locks, { ...context, token: of.token })
-    return ask(itemOf(own), ({ items }) => {
-      const lock = renewLease(own, context.now, of.leaseMs)
-      const item = companion(own, items)
-      const changes: Change[] = [{ table: 'lock', before: own, after: lock }]
+  decide: ({ locks }, of, context) =>
+    withItem(locks, of, context, (own, item) => {
+      const after = renewLease(own, context.now, of.leaseMs)
+      const changes: Change[] = [{ table: 'lock', before: own, after }]
       if (item)
         changes.push({ table: 'item', before: item, after: renewLease(item, context.now, of.leaseMs) })
-      return { changes, result: viewLock(lock, context.now) }
-    })
-  },
+      return { changes, result: viewLock(after, context.now) }
+    }),
 })
 
 export const extendLock = operation({
@@ -159,26 +154,17 @@ export const extendLock = operation({
   input: () => ({ ...input(), extraMs: fields.leaseMs.unwrap().describe('How much longer, ms.') }),
   output: () => lockView().extend({ capped: z.boolean() }),
   needs: lockNeeds,
-  decide({ locks }, of, context) {
-    const own = assertOwn(processingLockName(of.queue), locks, { ...context, token: of.token })
-    return ask(itemOf(own), ({ items }): { changes: Change[]; result: LockView & { capped: boolean } } => {
-      const { lock, capped } = extendOwn(own, of.extraMs, context.now)
-      const item = companion(own, items)
-      const changes: Change[] = [
-        change('lock', own, { ...lock, version: own.version + 1 }, 'lock.extended', context, {
-          extraMs: of.extraMs,
-          capped,
-        }),
-      ]
+  decide: ({ locks }, of, context) =>
+    withItem(locks, of, context, (own, item) => {
+      const { extraMs } = of
+      const { lock, capped } = extendOwn(own, extraMs, context.now)
+      const after = { ...lock, version: own.version + 1 }
+      const changes: Change[] = [change('lock', own, after, 'lock.extended', context, { extraMs, capped })]
       if (item) {
-        const { capped: _capped, ...after } = extend(item, context.now, of.extraMs)
-        changes.push(
-          change('item', item, { ...after, version: item.version + 1 }, 'item.extended', context, {
-            extraMs: of.extraMs,
-          }),
-        )
+        const { capped: _, ...extended } = extend(item, context.now, extraMs)
+        const longer = { ...extended, version: item.version + 1 }
+        changes.push(change('item', item, longer, 'item.extended', context, { extraMs }))
       }
       return { changes, result: { ...viewLock(lock, context.now), capped } }
-    })
-  },
+    }),
 })

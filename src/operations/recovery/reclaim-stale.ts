@@ -14,10 +14,8 @@ export const reclaimStale = operation({
   freshIds: () => 1,
   input: () => ({
     queue: fields.queue,
-    thresholdMs: z
-      .int()
-      .min(0)
-      .max(1_000_000_000_000)
+    thresholdMs: fields
+      .whole(0, 1_000_000_000_000)
       .default(300_000)
       .describe('Only what has been silent for this long, ms; 0 = everything held. Default 300 s.'),
     force: z

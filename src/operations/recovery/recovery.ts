@@ -91,9 +91,8 @@ export const run = operation({
     first: z.array(fields.queue).max(maxReclaimed).optional(),
     deaths: z.array(death()).max(maxDeaths).optional(),
     dryRun: fields.dryRun,
-    maxAgeMs: z
-      .int()
-      .min(0)
+    maxAgeMs: fields
+      .whole(0)
       .optional()
       .describe('Only what lapsed longer ago than this; dead holders are reclaimed at once.'),
     pauseReason: fields.reason.describe('Reason given to runs that are paused because they lost their lock.'),

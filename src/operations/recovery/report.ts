@@ -60,7 +60,7 @@ export const death = lazily(() =>
 )
 
 /** The process that heals, in a namespace that is not its own. */
-export const healer = lazily(() => z.strictObject({ host: fields.text(300), pid: z.int().min(0) }))
+export const healer = lazily(() => z.strictObject({ host: fields.text(300), pid: fields.whole(0) }))
 
 /** `known`: what the store knows about these processes. */
 export function deathsIn(

@@ -1,5 +1,6 @@
 /** What recovery would do now, what it did, and how often it failed. */
 import * as z from 'zod'
+import { lastSweptAt } from '../../domain/instance.ts'
 import { processingLockName } from '../../domain/queue.ts'
 import { lazily } from '../../lazily.ts'
 import type { RecoveryFailure } from '../../port/recovery.ts'
@@ -59,7 +60,6 @@ export const stats = operation({
     running: { select: 'runningInstances', limit: 1000 },
   }),
   decide({ lapsed, history, failures, running }, _input, context) {
-    const swept = running.flatMap((instance) => instance.sweptAt ?? [])
     const { locksCleaned, entriesReclaimed, messagesReclaimed } = history
     return reply({
       locksCleaned: lapsed.locks,
@@ -73,7 +73,7 @@ export const stats = operation({
         messagesReclaimed,
         failures: failures.reduce((sum, { count }) => sum + count, 0),
       },
-      lastSweptAt: swept.length === 0 ? null : Math.max(...swept),
+      lastSweptAt: lastSweptAt(running),
       lastError: lastOf(failures),
     })
   },
@@ -93,7 +93,7 @@ export const noteFailure = operation({
   input: () => ({
     trigger: z.enum(recoveryTriggers),
     queue: fields.queue.optional(),
-    count: z.int().min(1).max(1_000_000),
+    count: fields.whole(1, 1_000_000),
     at: fields.wallTime,
     error: fields.text(maxError),
   }),

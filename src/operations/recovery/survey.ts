@@ -50,7 +50,7 @@ export const survey = operation({
   input: () => ({
     namespaces: z.strictObject({ after: fields.after }).optional().describe('Look for what is due.'),
     processes: z.strictObject(machineProcesses()).optional().describe('List processes.'),
-    limit: z.int().min(1).max(maxSurveyed).default(maxSurveyed),
+    limit: fields.whole(1, maxSurveyed).default(maxSurveyed),
   }),
   output: () =>
     z.object({

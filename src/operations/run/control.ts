@@ -24,7 +24,7 @@ import { type RunView, runView, viewRun } from './view.ts'
 
 export const runName = lazily(() => fields.name.describe('Name of the run.'))
 export const maxOutcomes = 500
-export const count = lazily(() => z.int().min(0).max(1_000_000_000))
+export const count = lazily(() => fields.whole(0, 1_000_000_000))
 export const total = lazily(() => count().optional().describe('How many items there are.'))
 export const cursor = lazily(() => fields.json().optional().describe('Where to continue; any JSON.'))
 

@@ -66,7 +66,7 @@ export const version = operation({
 })
 
 const expectedVersion = lazily(() =>
-  z.int().min(0).optional().describe('Refuse unless it is at this version; 0 = new.'),
+  fields.whole(0).optional().describe('Refuse unless it is at this version; 0 = new.'),
 )
 
 export const setInput = lazily(() => ({
@@ -176,7 +176,7 @@ export const history = operation({
   input: () => ({
     key: fields.name.describe('Key of the document.'),
     limit: fields.limit,
-    before: z.int().min(0).optional().describe('`next` of the previous page.'),
+    before: fields.whole(0).optional().describe('`next` of the previous page.'),
   }),
   output: historyView,
   needs: ({ key, limit, before }) => ({

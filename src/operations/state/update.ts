@@ -23,6 +23,8 @@ const foundView = view(() => ({
 /** A document as an update finds it. */
 export type FoundState = OutputOf<typeof foundView>
 
+const finds = { class: 'client', input, output: foundView, needs: stateNeeds } as const
+
 function found(state: State | null, id: string, { now }: Context): FoundState {
   return { entry: state && viewState(state), heldBackMs: heldBackMs(state, id, now) }
 }
@@ -31,10 +33,7 @@ export const look = operation({
   name: 'state.look',
   summary: 'Get a document, and whether another update goes first.',
   effect: 'read',
-  class: 'client',
-  input,
-  output: foundView,
-  needs: stateNeeds,
+  ...finds,
   decide: ({ state }, { update: id }, context) => reply(found(state, id, context)),
 })
 
@@ -42,10 +41,7 @@ export const prefer = operation({
   name: 'state.prefer',
   summary: 'Read a document for an update that has lost twice, and let that update go first.',
   effect: 'write',
-  class: 'client',
-  input,
-  output: foundView,
-  needs: stateNeeds,
+  ...finds,
   decide({ state }, { update: id }, context) {
     const result = found(state, id, context)
     if (state === null || result.heldBackMs > 0) return reply(result)

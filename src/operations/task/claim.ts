@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import type { Item } from '../../domain/item.ts'
 import { type TaskRequest, taskQueue } from '../../domain/task.ts'
+import { uniqueBy } from '../../domain/unique.ts'
 import { isHoldfastError } from '../../errors.ts'
 import type { Decision } from '../../port/decision.ts'
 import { claimant } from '../agent/claimant.ts'
@@ -32,13 +33,13 @@ import {
 } from './task-claim.ts'
 import { ref, taskNeeds, viewTask } from './view.ts'
 
+/** What all claims of tasks have in common. */
+const claims = { effect: 'write', introduces: 'unbound', grants: 'item', claims: () => taskQueue } as const
+
 export const claimTaskForAgent = operation({
   name: 'tasks.claimTaskForAgent',
   summary: 'Claim a task under a lease. Your own lease is renewed; a lapsed one is taken over.',
-  effect: 'write',
-  introduces: 'unbound',
-  claims: () => taskQueue,
-  grants: 'item',
+  ...claims,
   input: () => ({ ref: ref(), ...claimInput() }),
   output: taskClaim,
   needs: (input, caller) => ({ ...taskNeeds(input), process: claimant(caller), closed: closedBlockers }),
@@ -66,11 +67,8 @@ export const claimNext = operation({
   name: 'tasks.claimNext',
   summary:
     'Claim the next task that fits: priority, then age; only where every dependency is done, and on its own machine.',
-  effect: 'write',
-  introduces: 'unbound',
-  claims: () => taskQueue,
+  ...claims,
   waits: true,
-  grants: 'item',
   input: () => ({
     ...wantedTask(),
     leaseMs: claimInput().leaseMs,
@@ -143,10 +141,7 @@ const maxBatch = 100
 export const batchClaim = operation({
   name: 'tasks.batchClaim',
   summary: 'Claim up to 100 tasks, all or nothing. Says why each refused one cannot be claimed.',
-  effect: 'write',
-  introduces: 'unbound',
-  claims: () => taskQueue,
-  grants: 'item',
+  ...claims,
   input: () => ({
     refs: z.array(ref()).min(1).max(maxBatch).describe('Ids or keys of the tasks.'),
     leaseMs: claimInput().leaseMs,
@@ -178,19 +173,16 @@ export const batchClaim = operation({
       const failed = tried.flatMap((each) => ('failed' in each ? [each.failed] : []))
       if (failed.length > 0) return reply({ outcome: 'refused', claimed: [], failed })
       // A task named twice, by id and by key, is claimed once.
-      const claims = new Map(
-        tried.flatMap((each) => ('claim' in each ? [[each.claim.after.id, each.claim]] : [])),
-      )
+      const all = tried.flatMap((each) => ('claim' in each ? [each.claim] : []))
+      const made = uniqueBy(all, ({ after }) => after.id)
+      const tasks = made.map(({ after }) => viewTask(viewItem(after, context.now)))
       return {
         changes: [
-          ...[...claims.values()].flatMap((claim) => changesOf(claim, context)),
-          ...lossesOf([...claims.values()], processes, context),
+          ...made.flatMap((claim) => changesOf(claim, context)),
+          ...lossesOf(made, processes, context),
         ],
-        result: {
-          outcome: 'claimed',
-          tasks: [...claims.values()].map(({ after }) => viewTask(viewItem(after, context.now))),
-        },
-        granted: [...claims.values()].flatMap(grantsOf),
+        result: { outcome: 'claimed', tasks },
+        granted: made.flatMap(grantsOf),
       }
     })
 

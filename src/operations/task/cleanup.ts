@@ -33,9 +33,8 @@ export const cleanupExpiredLocks = operation({
   effect: 'admin',
   freshIds: () => 1,
   input: () => ({
-    maxAgeMs: z
-      .int()
-      .min(0)
+    maxAgeMs: fields
+      .whole(0)
       .default(0)
       .describe('Only locks that expired longer ago than this; a valid lock is never touched.'),
     dryRun: fields.dryRun,

@@ -26,13 +26,14 @@ import { asTask, note, ref, type TaskView, taskNeeds, taskView, viewTask } from 
 
 const target = lazily(() => ({ ref: ref(), token: fields.token }))
 
+/** What most operations on one task have in common. */
+const taskWrite = { effect: 'write', output: taskView, needs: taskNeeds } as const
+
 export const renewLease = operation({
   name: 'tasks.renewLease',
   summary: 'Renew the lease of a task for its full length.',
-  effect: 'write',
+  ...taskWrite,
   input: () => ({ ...target(), leaseMs: fields.leaseMs }),
-  output: taskView,
-  needs: taskNeeds,
   decide: (rows, input, context) => asTask(renew.decide(rows, { ...input, queue: taskQueue }, context)),
 })
 
@@ -78,20 +79,16 @@ const completeInput = lazily(() => ({ ...finishInput(), result: fields.result })
 export const reviewTask = operation({
   name: 'tasks.reviewTask',
   summary: 'Send a task to review and release its lease.',
-  effect: 'write',
+  ...taskWrite,
   input: finishInput,
-  output: taskView,
-  needs: taskNeeds,
   decide: (rows, input, context) => end(rows, input, context, 'review'),
 })
 
 export const completeTask = operation({
   name: 'tasks.completeTask',
   summary: 'Complete a task you hold, or one in review. Tasks that depended on it become ready.',
-  effect: 'write',
+  ...taskWrite,
   input: completeInput,
-  output: taskView,
-  needs: taskNeeds,
   decide: (rows, input, context) => end(rows, input, context, 'done'),
 })
 

@@ -123,7 +123,7 @@ export interface Sought {
 
 const searchPlace = lazily(() =>
   z.strictObject({
-    by: z.int().min(0).max(100),
+    by: fields.whole(0, 100),
     from: z
       .strictObject({ priority: z.int(), addedAt: fields.wallTime, id: fields.text(maxNameLength) })
       .nullable(),

@@ -4,6 +4,7 @@ import type { LogLevel, LogName } from '../../log-lines.ts'
 import type { LogFacts } from '../../logger.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { CaretakerOptions } from './caretaker.ts'
+import type { CaretakerReports } from './reports.ts'
 
 export interface ThreadData {
   readonly url: string
@@ -11,6 +12,7 @@ export interface ThreadData {
   readonly file: string | undefined
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
+  readonly patienceMs: number
   readonly options: CaretakerOptions
   readonly board: SharedArrayBuffer
   /** See thread-exit.ts. */
@@ -20,17 +22,30 @@ export interface ThreadData {
 /** `wake`: a lease on the board needs attention before the next duty. `checkpoint`: a lot was written. */
 export type ToThread = 'stop' | 'rejoin' | 'wake' | 'checkpoint'
 
-export type FromThread =
-  | { readonly type: 'ready' }
-  | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
+/** What a caretaker in another thread tells its process, whichever thread it shares. */
+export type CaretakerNews =
   | { readonly type: 'lost'; readonly lease: LeaseRef }
-  | { readonly type: 'storeLost'; readonly how: string }
   | { readonly type: 'rejoined'; readonly instance: string }
-  /** The answer to `rejoin`. */
-  | { readonly type: 'instance'; readonly instance: string }
   | {
       readonly type: 'log'
       readonly level: LogLevel
       readonly name: LogName
       readonly facts: LogFacts
     }
+
+export type FromThread =
+  | CaretakerNews
+  | { readonly type: 'ready' }
+  | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
+  | { readonly type: 'storeLost'; readonly how: string }
+  /** The answer to `rejoin`. */
+  | { readonly type: 'instance'; readonly instance: string }
+
+/** Reports by messages. */
+export function reportsBy(tell: (news: CaretakerNews) => void): CaretakerReports {
+  return {
+    lost: (lease) => tell({ type: 'lost', lease }),
+    rejoined: (instance) => tell({ type: 'rejoined', instance }),
+    log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
+  }
+}

@@ -24,6 +24,7 @@ export interface CaretakerSetup {
   readonly logger: CheckedLogger
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
+  readonly patienceMs: number
   readonly options: CaretakerOptions
   /** This process continues as a new instance. */
   readonly rejoined: (instance: string) => void
@@ -59,7 +60,7 @@ function startInProcess({
 }
 
 async function startInThread(setup: CaretakerSetup): Promise<CaretakerHandle> {
-  const { url, engine, environment, lost, board, logger, durability, busyTimeoutMs } = setup
+  const { url, engine, environment, lost, board, logger, durability, busyTimeoutMs, patienceMs } = setup
   let { options } = setup
   let closing = false
   let thread: Worker | null = null
@@ -92,6 +93,7 @@ async function startInThread(setup: CaretakerSetup): Promise<CaretakerHandle> {
       file: engine.file ?? undefined,
       durability,
       busyTimeoutMs,
+      patienceMs,
       options,
       board: board.buffer,
       cell: cell.buffer,

@@ -6,11 +6,12 @@ import { Board } from '../lease/board.ts'
 import { errorAsJson } from '../thread/thread.ts'
 import { markClosed, markOpen } from '../thread/thread-exit.ts'
 import { Caretaker } from './caretaker.ts'
-import type { FromThread, ThreadData, ToThread } from './caretaker-messages.ts'
+import { type FromThread, reportsBy, type ThreadData, type ToThread } from './caretaker-messages.ts'
 
 const data = workerData as ThreadData
 const port = parentPort as NonNullable<typeof parentPort>
 const tell = (message: FromThread) => port.postMessage(message)
+const reports = reportsBy(tell)
 
 const cell = new Int32Array(data.cell)
 markOpen(cell)
@@ -29,19 +30,14 @@ async function begin(): Promise<void> {
     durability: data.durability,
     busyTimeoutMs: data.busyTimeoutMs,
     recoverOnOpen: false,
-    // The store is a file here, so it is never unavailable.
-    patienceMs: data.busyTimeoutMs,
+    patienceMs: data.patienceMs,
     healing: null,
     hasCaretaker: true,
     onCascadeFailed() {},
-    log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
+    log: reports.log,
   })
   engine.onLost?.((how) => tell({ type: 'storeLost', how }))
-  const caretaker = new Caretaker(engine, systemEnvironment, new Board(data.board), data.options, {
-    lost: (lease) => tell({ type: 'lost', lease }),
-    rejoined: (instance) => tell({ type: 'rejoined', instance }),
-    log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
-  })
+  const caretaker = new Caretaker(engine, systemEnvironment, new Board(data.board), data.options, reports)
   port.on('message', async (message: ToThread) => {
     if (message === 'wake') return caretaker.wake()
     if (message === 'checkpoint') return caretaker.checkpointSoon()

@@ -10,7 +10,8 @@ import {
   type RecoveryTrigger,
 } from '../../operations/recovery/report.ts'
 import type { AskedOf, Execute } from '../../operations/table.ts'
-import { inPieces } from '../session/input.ts'
+import { inPieces, sumOf } from '../session/input.ts'
+import { allPages, chunksOf } from '../session/pages.ts'
 
 export interface Healing
   extends Pick<AskedOf<'recovery.run'>, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'> {
@@ -62,41 +63,27 @@ export async function judgePage(
 
 /** Instances that left in good order but still hold something, which is lost as if they had died. Read-only. */
 export async function endedHolders({ execute }: Pick<Judging, 'execute'>): Promise<Judgement[]> {
-  return allPages(async (after) => {
-    const { instances, next } = await execute('instance.listEndedHolders', { after: after ?? undefined })
-    const rows = instances.map(
-      ({ id, endReason }): Judgement => ({
-        instance: id,
-        liveness: 'dead',
-        evidence: `its process has ended (${endReason})`,
-      }),
-    )
-    return { rows, next }
-  })
+  const pages = await allPages(
+    (after?: string) => execute('instance.listEndedHolders', { after }),
+    (read) => sumOf(read, ({ instances }) => instances.length) >= maxDeaths,
+  )
+  return pages.flatMap(({ instances }) =>
+    instances.map(({ id, endReason }) => ({
+      instance: id,
+      liveness: 'dead' as const,
+      evidence: `its process has ended (${endReason})`,
+    })),
+  )
 }
 
 /** All that can be judged, up to as many as one command can name, plus ended instances that still hold something. */
 export async function judgeRunning(judging: Judging): Promise<Judgement[]> {
   const ended = await endedHolders(judging)
-  const running = await allPages(async (after) => {
-    const { judged, next } = await judgePage(judging, after)
-    return { rows: judged, next }
-  })
-  return [...ended, ...running].slice(0, maxDeaths)
-}
-
-/** Up to as many as one command can name. */
-async function allPages<Row>(
-  load: (after: string | null) => Promise<{ readonly rows: readonly Row[]; readonly next: string | null }>,
-): Promise<Row[]> {
-  const all: Row[] = []
-  for (let after: string | null = null, more = true; more; ) {
-    const { rows, next } = await load(after)
-    all.push(...rows)
-    after = next
-    more = next !== null && all.length < maxDeaths
-  }
-  return all
+  const running = await allPages(
+    (after: string | null = null) => judgePage(judging, after),
+    (read) => sumOf(read, ({ judged }) => judged.length) >= maxDeaths,
+  )
+  return [...ended, ...running.flatMap(({ judged }) => judged)].slice(0, maxDeaths)
 }
 
 /** If there is any doubt about a process, its leases are left to lapse. */
@@ -117,9 +104,12 @@ export async function findDeaths(judging: Judging): Promise<Death[]> {
 export async function heal(healing: Healing, deaths: readonly Death[]): Promise<RecoveryReport> {
   const { dryRun } = healing
   const maxPerPiece = dryRun ? maxDeaths : maxReclaimed
-  const reports = await healUntilOver(healing, deaths.slice(0, maxPerPiece))
-  for (let start = maxPerPiece; start < deaths.length && !healing.isOver?.(); start += maxPerPiece)
-    reports.push(...(await healUntilOver(healing, deaths.slice(start, start + maxPerPiece))))
+  const reports: RecoveryReport[] = []
+  // Also without any dead: leases have lapsed.
+  for (const some of deaths.length === 0 ? [[]] : chunksOf(deaths, maxPerPiece)) {
+    if (reports.length > 0 && healing.isOver?.()) break
+    reports.push(...(await healUntilOver(healing, some)))
+  }
   return ended(healing, addReports(reports))
 }
 
@@ -135,10 +125,8 @@ export async function healAtOpen(healing: Healing, deaths: readonly Death[]): Pr
   const { environment } = healing
   const reports = [await healPiece(healing, deaths.slice(0, maxReclaimed))]
   if (reports[0]?.more || deaths.length > maxReclaimed) {
-    for (let start = 0; start === 0 || start < deaths.length; start += maxReclaimed)
-      reports.push(
-        ...(await healUntilOver({ ...healing, locksOnly: true }, deaths.slice(start, start + maxReclaimed))),
-      )
+    for (const some of deaths.length === 0 ? [[]] : chunksOf(deaths, maxReclaimed))
+      reports.push(...(await healUntilOver({ ...healing, locksOnly: true }, some)))
     const until = environment.monotonic() + openMs
     const isOver = () => environment.monotonic() >= until
     reports.push(...(await healUntilOver({ ...healing, isOver }, [])))
@@ -178,14 +166,14 @@ async function healPiece(healing: Healing, deaths: readonly Death[]): Promise<Re
 
 /** Opening a store ends one page of them, and leaves the rest to sweeps. */
 async function endSilent(healing: Healing): Promise<number> {
-  let count = 0
-  for (let after: string | undefined, more = true; more; ) {
-    const { instances, next } = await healing.execute('instance.listSilent', { after })
-    count += await endAmong(healing, instances)
-    after = next ?? undefined
-    more = next !== null && healing.trigger !== 'open' && !healing.isOver?.()
-  }
-  return count
+  const pages = await allPages(
+    async (after?: string) => {
+      const { instances, next } = await healing.execute('instance.listSilent', { after })
+      return { ended: await endAmong(healing, instances), next }
+    },
+    () => healing.trigger === 'open' || healing.isOver?.() === true,
+  )
+  return sumOf(pages, ({ ended }) => ended)
 }
 
 /**
@@ -240,8 +228,7 @@ function logSummary(log: Healing['log'], report: RecoveryReport, trigger: Recove
 /** Adds up reports, in order; there must be at least one. */
 export function addReports(reports: readonly RecoveryReport[]): RecoveryReport {
   const last = reports.at(-1) as RecoveryReport
-  const sum = (countOf: (report: RecoveryReport) => number) =>
-    reports.reduce((total, report) => total + countOf(report), 0)
+  const sum = (countOf: (report: RecoveryReport) => number) => sumOf(reports, countOf)
   const byState = sumByName(reports.flatMap((report) => Object.entries(report.byState)))
   return {
     locksCleaned: sum(({ locksCleaned }) => locksCleaned),

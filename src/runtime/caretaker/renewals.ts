@@ -6,8 +6,9 @@ import type { Environment } from '../../environment.ts'
 import { messageOf } from '../../errors.ts'
 import { type LeaseRef, maxRenewals } from '../../operations/lease/lease.ts'
 import type { Execute } from '../../operations/table.ts'
-import type { Board, BoardEntry, BoardLease, BoardWaiter } from '../lease/board.ts'
+import type { Board, BoardEntry, BoardLease } from '../lease/board.ts'
 import { isSameLease } from '../lease/held-lease.ts'
+import { chunksOf } from '../session/pages.ts'
 import type { CaretakerReports } from './reports.ts'
 
 export interface RenewalOptions {
@@ -77,10 +78,18 @@ export class Renewals {
     const waiters = now - this.#board.beatAt > waitersAliveMs ? [] : [...this.#board.waiters()]
     const dueWaiters = waiters.filter((waiter) => this.#isDue(waiter, now, jitter))
     this.#doubtful = false
-    for (let start = 0; start < due.length; start += maxRenewals)
-      await this.#renewSome(due.slice(start, start + maxRenewals))
-    for (let start = 0; start < dueWaiters.length; start += maxRenewals)
-      await this.#renewWaiters(dueWaiters.slice(start, start + maxRenewals))
+    const { execute } = this.#options
+    for (const some of chunksOf(due, maxRenewals))
+      await this.#renewSome(
+        some,
+        async () => (await execute('lease.renew', { leases: some.map(renewalOf) })).lost,
+      )
+    // A waiter whose entry is gone finds out by itself and joins the line again.
+    for (const some of chunksOf(dueWaiters, maxRenewals))
+      await this.#renewSome(some, async () => {
+        await execute('locks.renewWaiters', { waiting: some.map(({ id, token }) => ({ id, token })) })
+        return []
+      })
     const kept = [...leases, ...waiters]
     this.#nextAt = Math.min(...kept.map(({ slot }) => this.#due.get(slot)?.at ?? now + lookAgainMs))
   }
@@ -93,45 +102,25 @@ export class Renewals {
     return this.#doubtful || at <= now
   }
 
-  async #renewSome(leases: readonly BoardLease[]): Promise<void> {
+  /** `send` returns what was lost. */
+  async #renewSome(entries: readonly BoardEntry[], send: () => Promise<readonly LeaseRef[]>): Promise<void> {
     // Counted from before the request: however long it takes, we never trust the lease longer than the store does.
     const requestedAt = this.#environment.monotonic()
     try {
-      const { lost } = await this.#options.execute('lease.renew', { leases: leases.map(renewalOf) })
+      const lost = await send()
       const jitter = this.#jitter()
-      for (const lease of leases) {
-        if (lost.some((ref) => isSameLease(ref, lease))) {
-          // The process is told, and strikes it when it gets around to it.
-          this.#due.set(lease.slot, { lease, at: requestedAt + lookAgainMs })
-          continue
-        }
-        this.#due.set(lease.slot, {
-          lease,
-          at: requestedAt + jitter * renewEveryMs(lease.leaseMs),
-        })
-        this.#board.extend(lease, requestedAt + lease.leaseMs - safetyMarginMs(lease.leaseMs))
+      for (const entry of entries) {
+        // What is lost, the process is told, and strikes it when it gets around to it.
+        const isLost = lost.some((ref) => isSameLease(ref, entry))
+        const inMs = isLost ? lookAgainMs : jitter * renewEveryMs(entry.leaseMs)
+        this.#due.set(entry.slot, { lease: entry, at: requestedAt + inMs })
+        if (!isLost) this.#board.extend(entry, requestedAt + entry.leaseMs - safetyMarginMs(entry.leaseMs))
       }
       for (const ref of lost) this.#reports.lost(ref)
     } catch (error) {
-      this.#reports.log('warn', 'renew.failed', { leases: leases.length, error: messageOf(error) })
+      this.#reports.log('warn', 'renew.failed', { leases: entries.length, error: messageOf(error) })
       const now = this.#environment.monotonic()
-      for (const lease of leases) this.#due.set(lease.slot, { lease, at: now + lease.leaseMs / 15 })
-    }
-  }
-
-  /** A waiter whose entry is gone finds out by itself and joins the line again. */
-  async #renewWaiters(waiters: readonly BoardWaiter[]): Promise<void> {
-    const requestedAt = this.#environment.monotonic()
-    const next = (waiter: BoardWaiter, inMs: number) =>
-      this.#due.set(waiter.slot, { lease: waiter, at: requestedAt + inMs })
-    try {
-      const input = { waiting: waiters.map(({ id, token }) => ({ id, token })) }
-      await this.#options.execute('locks.renewWaiters', input)
-      const jitter = this.#jitter()
-      for (const waiter of waiters) next(waiter, jitter * renewEveryMs(waiter.leaseMs))
-    } catch (error) {
-      this.#reports.log('warn', 'renew.failed', { leases: waiters.length, error: messageOf(error) })
-      for (const waiter of waiters) next(waiter, waiter.leaseMs / 15)
+      for (const entry of entries) this.#due.set(entry.slot, { lease: entry, at: now + entry.leaseMs / 15 })
     }
   }
 
@@ -139,9 +128,8 @@ export class Renewals {
   async check(): Promise<void> {
     const leases = [...this.#board.leases()].map(refOf)
     try {
-      for (let start = 0; start < leases.length; start += maxRenewals) {
-        const input = { leases: leases.slice(start, start + maxRenewals) }
-        const { lost } = await this.#options.execute('lease.check', input)
+      for (const some of chunksOf(leases, maxRenewals)) {
+        const { lost } = await this.#options.execute('lease.check', { leases: some })
         for (const ref of lost) this.#reports.lost(ref)
       }
     } catch (error) {

@@ -1,7 +1,7 @@
 /** Retention: removes old data, one bounded piece per transaction, until nothing is left or the process closes. */
 import { appendFileSync, closeSync, constants, fstatSync, fsyncSync, openSync } from 'node:fs'
 import { HoldfastError } from '../../errors.ts'
-import { isOwn } from '../../host/access.ts'
+import { isOwn, noFollowFlags } from '../../host/access.ts'
 import type { EventView } from '../../operations/event/event.ts'
 import type { Past } from '../../operations/recovery/horizon.ts'
 import type { Execute, InputOf } from '../../operations/table.ts'
@@ -61,8 +61,7 @@ function appendDurably(path: string, events: readonly EventView[]): void {
  * folder could have put something there.
  */
 function openExport(path: string): number {
-  const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants
-  const flags = O_WRONLY | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0)
+  const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | noFollowFlags
   let file: number
   try {
     file = openSync(path, flags, 0o600)

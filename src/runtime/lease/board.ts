@@ -37,7 +37,7 @@ export interface BoardEntry {
 }
 
 export type BoardLease = BoardEntry & LeaseRef
-export type BoardWaiter = BoardEntry & { readonly kind: 'waiter' }
+type BoardWaiter = BoardEntry & { readonly kind: 'waiter' }
 
 /** A lease as granted, before it has a slot. */
 export type GrantedLease = Omit<BoardLease, 'slot' | 'stamp'>

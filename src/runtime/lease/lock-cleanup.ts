@@ -2,6 +2,7 @@
 import * as z from 'zod'
 import { maxLeaseMs } from '../../domain/lease.ts'
 import { parseInput } from '../../operations/operation.ts'
+import { signal } from '../session/option-fields.ts'
 import type { Session } from '../session/session.ts'
 
 /** How often to clean up, and what ends it. */
@@ -18,7 +19,7 @@ const cleanupOptions = {
   name: 'tasks.startLockCleanupBackground',
   input: z.strictObject({
     everyMs: z.int().min(1).max(maxLeaseMs).optional(),
-    signal: z.instanceof(AbortSignal).optional(),
+    signal,
   }),
 }
 

@@ -1,16 +1,11 @@
 /** Reports on everything held, with what this machine can prove about the holders, and logs a summary. */
 import type { StaleLocks } from '../../operations/lease/watch.ts'
-import type { Execute } from '../../operations/table.ts'
+import type { AskedOf, Execute } from '../../operations/table.ts'
 import { deathsAmong, judgeRunning } from '../caretaker/heal.ts'
 import type { Session } from '../session/session.ts'
 
 /** From when on a lock counts as stale. */
-export interface StaleLocksOptions {
-  /** Expires within this time; default 5 min, or a third of a shorter lease. */
-  readonly nearMs?: number | undefined
-  /** Stale when expired for longer than this; default 5 min. */
-  readonly staleMs?: number | undefined
-}
+export interface StaleLocksOptions extends Omit<AskedOf<'recovery.detectStaleLocks'>, 'queue'> {}
 
 /** Above this many stale locks, a warning is logged. */
 const staleAlert = 10

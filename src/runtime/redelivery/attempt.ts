@@ -1,6 +1,5 @@
 /** One attempt to send a claimed delivery: a few tries with a time limit each, all within the lease. */
-import type { Adapter, Delivered } from '../../delivery/adapter.ts'
-import { inbox } from '../../delivery/inbox.ts'
+import { type Adapter, type Delivered, inbox } from '../../delivery/adapter.ts'
 import type { Envelope } from '../../domain/envelope.ts'
 import { fieldOf, textOf } from '../../domain/failure.ts'
 import { type Environment, pause } from '../../environment.ts'

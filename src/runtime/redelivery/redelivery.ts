@@ -3,8 +3,7 @@
  * claimed under a lease before it is sent and recorded under its token afterwards, so many processes may do this at
  * once. One failing delivery stops none of the others. It sleeps until something is due.
  */
-import type { Adapter, Delivered } from '../../delivery/adapter.ts'
-import { inbox } from '../../delivery/inbox.ts'
+import { type Adapter, type Delivered, inbox } from '../../delivery/adapter.ts'
 import { safetyMarginMs } from '../../domain/lease.ts'
 import { inboxAdapter } from '../../domain/recipient.ts'
 import { fitText } from '../../domain/text.ts'
@@ -12,6 +11,7 @@ import { isHoldfastError } from '../../errors.ts'
 import { type DeliveryClaim, maxAdapters, maxClaimed } from '../../operations/message/retry.ts'
 import type { Undeliverable } from '../../operations/message/undeliverable.ts'
 import type { InputOf } from '../../operations/table.ts'
+import { chunksOf } from '../session/pages.ts'
 import type { Session } from '../session/session.ts'
 import { attempt, attemptLeaseMs } from './attempt.ts'
 
@@ -135,10 +135,8 @@ export class Redelivery {
   }
 
   async #dueInMs(): Promise<number | null> {
-    const names = [...this.#adapters.keys()]
     const due: number[] = []
-    for (let start = 0; start < names.length; start += maxAdapters) {
-      const adapters = names.slice(start, start + maxAdapters)
+    for (const adapters of chunksOf([...this.#adapters.keys()], maxAdapters)) {
       const { dueInMs } = await this.#session.call('messages.nextDue', { adapters })
       if (dueInMs !== null) due.push(dueInMs)
     }

@@ -1,13 +1,11 @@
 /** The messages between the main thread and the thread that runs the engine. */
 
 import type { HoldfastError } from '../../errors.ts'
-import type { LogLevel, LogName } from '../../log-lines.ts'
-import type { LogFacts } from '../../logger.ts'
-import type { LeaseRef } from '../../operations/lease/lease.ts'
 import type { RecoveryReport } from '../../operations/recovery/report.ts'
 import type { Command } from '../../port/command.ts'
 import type { StoreStatus } from '../../port/engine.ts'
 import type { CaretakerOptions } from '../caretaker/caretaker.ts'
+import type { CaretakerNews } from '../caretaker/caretaker-messages.ts'
 
 export interface EngineThreadData {
   readonly url: string
@@ -44,6 +42,7 @@ export type Answered = { readonly id: number } & (
 )
 
 export type FromEngine =
+  | CaretakerNews
   | { readonly type: 'opened'; readonly status: StoreStatus }
   | { readonly type: 'failed'; readonly error: ReturnType<HoldfastError['toJSON']> }
   | { readonly type: 'news'; readonly answers: readonly Answered[] }
@@ -55,13 +54,5 @@ export type FromEngine =
   | { readonly type: 'recovered'; readonly report: RecoveryReport; readonly ms: number }
   | { readonly type: 'recoveryFailed'; readonly error: string; readonly queue: string | null }
   | { readonly type: 'cascadeFailed'; readonly error: string }
-  | { readonly type: 'lost'; readonly lease: LeaseRef }
-  | { readonly type: 'rejoined'; readonly instance: string }
   /** The answer to `rejoin`; null: there is no caretaker. */
   | { readonly type: 'instance'; readonly instance: string | null }
-  | {
-      readonly type: 'log'
-      readonly level: LogLevel
-      readonly name: LogName
-      readonly facts: LogFacts
-    }

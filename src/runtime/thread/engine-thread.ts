@@ -7,6 +7,7 @@ import { type OpenedEngine, openEngine } from '../../engines/open.ts'
 import { systemEnvironment } from '../../host/system.ts'
 import { healingBeforeClaims } from '../caretaker/before-claims.ts'
 import { Caretaker } from '../caretaker/caretaker.ts'
+import { reportsBy } from '../caretaker/caretaker-messages.ts'
 import { Board } from '../lease/board.ts'
 import type { Answered, EngineThreadData, FromEngine, ToEngine } from './engine-messages.ts'
 import { errorAsJson } from './thread.ts'
@@ -14,6 +15,7 @@ import { errorAsJson } from './thread.ts'
 const data = workerData as EngineThreadData
 const port = parentPort as NonNullable<typeof parentPort>
 const tell = (message: FromEngine) => port.postMessage(message)
+const reports = reportsBy(tell)
 
 /** Answers collected in this turn of the event loop; null: none yet. */
 let news: { answers: Answered[] } | null = null
@@ -38,7 +40,7 @@ try {
     manualGraceMs: data.manualGraceMs,
     hasCaretaker: true,
     onCascadeFailed: (error) => tell({ type: 'cascadeFailed', error: String(error) }),
-    log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
+    log: reports.log,
     onStatus: () => engine && tell({ type: 'status', status: engine.status }),
   })
   serve(engine)
@@ -61,11 +63,7 @@ async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
       )
     }
   } else if (message.type === 'startCaretaker') {
-    caretaker = new Caretaker(engine, systemEnvironment, new Board(message.board), message.options, {
-      lost: (lease) => tell({ type: 'lost', lease }),
-      rejoined: (instance) => tell({ type: 'rejoined', instance }),
-      log: (level, name, facts) => tell({ type: 'log', level, name, facts }),
-    })
+    caretaker = new Caretaker(engine, systemEnvironment, new Board(message.board), message.options, reports)
   } else if (message.type === 'wake') {
     caretaker?.wake()
   } else if (message.type === 'listen') {

@@ -9,6 +9,7 @@ import { type LineLook, waiterLeaseMs } from '../../domain/lock-line.ts'
 import { pause } from '../../environment.ts'
 import { maxRenewals } from '../../operations/lease/lease.ts'
 import { type WaiterTicket, waiterRef } from '../../operations/lock/line.ts'
+import { chunksOf } from '../session/pages.ts'
 import type { Session } from '../session/session.ts'
 import { untilDeadline } from './deadline.ts'
 
@@ -148,8 +149,8 @@ export class LineWatch {
   }
 
   async #renewAll(waiting: readonly WaiterTicket[]): Promise<void> {
-    for (let start = 0; start < waiting.length; start += maxRenewals)
-      await this.#session.call('locks.renewWaiters', { waiting: waiting.slice(start, start + maxRenewals) })
+    for (const some of chunksOf(waiting, maxRenewals))
+      await this.#session.call('locks.renewWaiters', { waiting: some })
   }
 }
 

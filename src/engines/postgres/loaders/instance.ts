@@ -1,7 +1,6 @@
 /** Incarnations of processes. */
 import { type Instance, processesOf } from '../../../domain/instance.ts'
-import { instanceCursor, instanceCursorBy } from '../../instance-cursor.ts'
-import { pageOf } from '../../page.ts'
+import { instanceCursor, instanceCursorBy, pageOf } from '../../page.ts'
 import type { PlanScope, Row } from '../plan.ts'
 import { decodeAll, decodeFirst, now, Parameters, query, readableItem, readableLock } from '../rows.ts'
 import { tables } from '../tables.ts'

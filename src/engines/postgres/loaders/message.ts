@@ -1,8 +1,7 @@
 /** Messages and their deliveries: by id, by due time, by lease, by recipient. */
 import type { Delivery } from '../../../domain/delivery.ts'
 import type { Message } from '../../../domain/message.ts'
-import { inboxCursor, inboxPage } from '../../inbox-page.ts'
-import { pageOf } from '../../page.ts'
+import { inboxCursor, inboxPage, pageOf } from '../../page.ts'
 import { noneLapsed, type Plan, type PlanScope } from '../plan.ts'
 import { decodeAll, decodeDamaged, type Hold, now, ofInstances, Parameters, query } from '../rows.ts'
 import { tables } from '../tables.ts'

@@ -3,8 +3,7 @@
  * per index and namespace, however many rows there are.
  */
 import type { Instance } from '../../../domain/instance.ts'
-import { pageOf } from '../../page.ts'
-import { processCursor, processCursorOf } from '../../process-cursor.ts'
+import { pageOf, processCursor, processCursorOf } from '../../page.ts'
 import { type DueSource, endedDelays, isDueIn, lapsedLeases, orphanedRuns, otherLosses } from '../due.ts'
 import type { PlanScope } from '../plan.ts'
 import { decodeAll, now, Parameters } from '../rows.ts'

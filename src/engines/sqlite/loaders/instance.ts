@@ -1,8 +1,7 @@
 /** Instances: incarnations of processes. */
 import type { Held } from '../../../domain/crash.ts'
 import { type Instance, processesOf } from '../../../domain/instance.ts'
-import { instanceCursor, instanceCursorBy } from '../../instance-cursor.ts'
-import { pageOf } from '../../page.ts'
+import { instanceCursor, instanceCursorBy, pageOf } from '../../page.ts'
 import type { Value } from '../driver.ts'
 import { inList, peersOf, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'

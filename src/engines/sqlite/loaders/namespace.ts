@@ -3,8 +3,7 @@
  * seeks, one per index and namespace, however many rows there are.
  */
 import type { Instance } from '../../../domain/instance.ts'
-import { pageOf } from '../../page.ts'
-import { processCursor, processCursorOf } from '../../process-cursor.ts'
+import { pageOf, processCursor, processCursorOf } from '../../page.ts'
 import { QueryTexts } from '../../query-texts.ts'
 import { packed, readable, type Source, select } from '../rows.ts'
 import { decode, tables } from '../tables.ts'
