@@ -9,14 +9,14 @@ export const atMost = (bound) => ({ text: `≤ ${bound}`, isMet: (figure) => fig
 export const ratio = (goal) => ({ ...goal, text: `${goal.text}×`, of: 'ratio' })
 export const figure = (goal, unit) => ({ ...goal, text: `${goal.text} ${unit}`.trim(), of: 'ours' })
 
-/** A figure that only tells at what cost the goal of the row beside it was reached. */
+/** A figure without a goal: it shows the price of the row beside it. */
 export const noGoal = { text: '', isMet: () => null, of: 'ours' }
 
 export const jobsPerSecond = { unit: 'jobs/s', read: ({ rate }) => rate }
 export const locksPerSecond = { unit: 'locks/s', read: ({ rate }) => rate }
 export const microsecondsPerJob = { unit: 'µs/job', read: ({ rate }) => 1e6 / rate }
 
-/** Two samples that take turns. `sides(size)` says what each is; a peer that is not there leaves the row out. */
+/** Two samples that take turns. `sides(size)` says what each is; if the peer is missing, the row is skipped. */
 export function comparison({ id, what, goal, peer, unit, read, sides }) {
   return {
     id,
@@ -41,7 +41,7 @@ export function supply({ warmMs, warmJobs, measureMs, isSmoke }, ratePerSecond) 
   return { items, warmMs, warmJobs, measureMs }
 }
 
-/** The 99th of a hundred times that something took. */
+/** The 99th percentile of the measured times. */
 export function latency(id, what, goalMs, measureTimes, times) {
   return {
     id,

@@ -1,6 +1,6 @@
 /**
- * Locks taken and given back, a second. Each caller has a lock of its own and does one thing after the other; ours and
- * theirs go through the same loop. `acquire(name)` answers with the function that releases.
+ * Locks acquired and released per second. Each caller has its own lock and makes one call after the other; ours and
+ * theirs go through the same loop. `acquire(name)` returns the function that releases.
  */
 import { Meter } from './meter.mjs'
 

@@ -2,7 +2,7 @@
  * The benchmark: npm run bench -- [--only id,id] [--rounds N] [--json FILE] [--markdown] [--smoke]
  *
  * Ours and theirs take turns, each sample in a fresh process on a fresh store; medians of the rounds are shown, with
- * the least and the greatest. A goal that is missed is no failure: it ends with 1 only when something could not be
+ * the lowest and highest. A missed goal is not a failure: the exit code is 1 only when something could not be
  * measured at all.
  */
 import { fork } from 'node:child_process'
@@ -55,7 +55,7 @@ async function main() {
     await postgres.stop()
   }
   if (values.smoke)
-    console.log('A smoke run: it shows that everything can be measured; its figures mean nothing.\n')
+    console.log('A smoke run: it shows that every row can be measured; the figures mean nothing.\n')
   console.log(values.markdown ? formatMarkdown(rows) : formatTable(rows))
   if (values.json) writeFileSync(values.json, `${JSON.stringify(rows, null, 2)}\n`)
 }
@@ -63,7 +63,7 @@ async function main() {
 function readRounds(text) {
   const rounds = text === undefined ? roundsDefault : Number(text)
   if (Number.isInteger(rounds) && rounds > 0) return rounds
-  throw new Error(`--rounds wants a whole number above 0, not ${text}`)
+  throw new Error(`--rounds must be a whole number above 0, not ${text}`)
 }
 
 function chooseCases(only) {
@@ -71,10 +71,10 @@ function chooseCases(only) {
   const ids = only.split(',')
   const unknown = ids.find((id) => !cases.some((each) => each.id === id))
   if (unknown === undefined) return cases.filter(({ id }) => ids.includes(id))
-  throw new Error(`unknown id ${unknown}; known are ${cases.map(({ id }) => id).join(', ')}`)
+  throw new Error(`unknown id ${unknown}; the ids are ${cases.map(({ id }) => id).join(', ')}`)
 }
 
-/** In a process of its own: what one sample leaves in memory must not slow the next. */
+/** In a separate process: what one sample leaves in memory must not slow down the next. */
 function measureApart(name, parameters) {
   return new Promise((resolve, reject) => {
     const child = fork(new URL('./sample.mjs', import.meta.url), [name, JSON.stringify(parameters)])

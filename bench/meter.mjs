@@ -1,5 +1,5 @@
 /**
- * Counts finished jobs and tells their rate. The clock starts after a warm-up (code is compiled by being run, so on a
+ * Counts finished jobs and computes their rate. The clock starts after a warm-up (running code compiles it, so on a
  * busy machine time alone warms nothing), at the end of a job, and stops at the
  * end of a job, so that neither compiling nor a half-done batch is counted. Ours and theirs go through the same meter.
  */
@@ -40,7 +40,7 @@ export class Meter {
     if (at - this.#from.at >= this.#measureMs) this.end()
   }
 
-  /** Enough was measured, or nothing is left to do. */
+  /** Enough was measured, or there is nothing left to do. */
   end() {
     if (this.isOver) return
     this.isOver = true
@@ -48,7 +48,7 @@ export class Meter {
     this.#finish()
   }
 
-  /** Jobs a second, and what a job cost this process: a figure that holds on a busy machine too. */
+  /** Jobs per second, and the processor time of a job in this process, which is meaningful on a busy machine too. */
   get result() {
     if (this.#to === null) throw new Error(`${this.#count} jobs were too few to measure anything`)
     const jobs = this.#to.count - this.#from.count

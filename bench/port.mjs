@@ -1,8 +1,8 @@
-/** A port of this machine for a server of ours. */
+/** A free port for a server that we start. */
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/** Free a moment ago, which is as much as can be known. */
+/** It was free a moment ago; nothing can promise more. */
 export async function findFreePort() {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -1,7 +1,7 @@
-/** From figures of many rounds to a row, and from rows to a table. */
+/** Turns the figures of many rounds into a row, and rows into a table. */
 import { median, spread } from './statistics.mjs'
 
-/** Ratios are taken round by round: the two sides of one round met the same minute of the machine. */
+/** Ratios are taken per round: both sides of a round ran in the same minute on the same machine. */
 export function summarise({ id, what, unit, goal, ours, theirs, skipped, pick = median }, { isSmoke }) {
   const head = { id, what, unit, goal: goal.text }
   if (skipped) return { ...head, ours: null, theirs: null, ratio: null, met: null, spread: null, skipped }
@@ -38,7 +38,7 @@ export function formatTable(rows) {
     .join('\n')
 }
 
-/** Ready to be put into a page that says elsewhere what each row measures. */
+/** For a page that explains elsewhere what each row measures. */
 export function formatMarkdown(rows) {
   const lines = [columns, columns.map(() => '---'), ...rows.map(cells)]
   return lines.map((line) => `| ${line.slice(0, -1).join(' | ')} |`).join('\n')
@@ -66,7 +66,7 @@ function withSpread(value, between, unit) {
   return value === null ? '' : `${format(value)}${unit.trimEnd()} (${between.map(format).join('–')})`
 }
 
-/** Three figures that mean something. */
+/** Three significant digits. */
 function format(value) {
   if (value >= 100) return Math.round(value).toLocaleString('en')
   return value.toFixed(value >= 10 ? 1 : 2)

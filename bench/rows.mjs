@@ -1,5 +1,5 @@
 /**
- * What is measured. A case measures for a while and gives one or more rows; each row has the figures of all its rounds
+ * What is measured. A case measures for a while and returns one or more rows; each row has the figures of all its rounds
  * and the goal that its figure, or its ratio to the other side, is held against.
  */
 import {
@@ -91,7 +91,7 @@ function locksAgainst(peer, { durability, callers, goal }) {
   })
 }
 
-/** What the same rows cost without anything around them: no lock of ours can be faster. */
+/** What writing the same rows costs without anything else: none of our locks can be faster. */
 function locksAgainstRaw(durability) {
   return comparison({
     ...locksPerSecond,
@@ -105,7 +105,7 @@ function locksAgainstRaw(durability) {
   })
 }
 
-/** Eight processes on one file: as they start, or each after so many jobs on a store of its own. */
+/** Eight processes on one file: from a cold start, or each after so many jobs on its own store. */
 function togetherOnOneFile(id, { warmJobs }) {
   return {
     id,

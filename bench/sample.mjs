@@ -1,5 +1,5 @@
 /**
- * Takes one sample and tells the result: to its parent, or by itself on standard output, as for a profile:
+ * Takes one sample and reports the result: to its parent, or if run alone on standard output, as for a profile:
  * node --cpu-prof bench/sample.mjs drainByCallers '{"items":20000,"durability":"normal","callers":10,"warmMs":500,"warmJobs":2000,"measureMs":1500}'
  */
 import { samples } from './samples/index.mjs'

@@ -1,4 +1,4 @@
-/** Fresh stores in folders of their own, filled through the library or, where millions are wanted, past it. */
+/** Fresh stores in their own folders, filled through the library or, if millions of rows are needed, directly. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { open } from 'holdfast'
 import { settle, withDatabase } from './postgres/database.mjs'
 
-/** About 110 bytes as JSON: what a small real job carries. */
+/** About 110 bytes as JSON, like a small real job. */
 export const payload = Object.freeze({
   kind: 'build',
   repository: 'example/shop',

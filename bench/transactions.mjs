@@ -5,7 +5,7 @@ export class TransactionWatch {
   longestMs = 0
   #begunAt = 0
 
-  /** For `open`: the real one, watched. */
+  /** The environment for `open`: the real one, instrumented. */
   environment = {
     ...systemEnvironment,
     isLocal: true,

@@ -63,6 +63,6 @@ function readStrictStep() {
   const position = process.argv.indexOf('--strict')
   if (position === -1) return 0
   const step = Number(process.argv[position + 1])
-  if (!Number.isInteger(step)) throw new Error('--strict wants the number of a step, as in --strict 2')
+  if (!Number.isInteger(step)) throw new Error('--strict needs the number of a step, as in --strict 2')
   return step
 }

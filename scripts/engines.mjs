@@ -38,7 +38,7 @@ const smoke = {
 
 /**
  * The conformance files that `npm test` runs on SQLite only. They are long, and about what happens in the process: how
- * many leases it keeps, what its methods say to strange arguments, how many recoveries it remembers.
+ * many leases it keeps, how its methods treat bad arguments, how many recoveries it remembers.
  * `npm run test:postgres` runs them too.
  */
 const onSqliteOnly = ['hostile-calls', 'lease-room', 'retention-recoveries']
@@ -83,7 +83,7 @@ function chosenEngines() {
     )
   }
   if (listed.includes('postgres') && !hasServer()) {
-    throw new Error('the engine postgres is a server of yours: name it in HOLDFAST_TEST_POSTGRES_URL')
+    throw new Error('the engine postgres is your own server: set HOLDFAST_TEST_POSTGRES_URL')
   }
   const wanted = hasServer() ? [...listed, 'postgres'] : listed
   return availableEngines().filter((name) => wanted.includes(name))

@@ -1,5 +1,5 @@
 // Writes the sentence of each input field above it in the types of the package, so that editors show it. A sentence
-// stands once, in the schema's `.describe()`, from which the help of the command line and the reference are made too.
+// is written once, in the schema's `.describe()`. Command-line help and the reference come from there too.
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -32,7 +32,7 @@ export function runTogether(projects, { node = process.execPath, args = [], isQu
       HOLDFAST_TEST_ENGINES: projects[0].engine,
       HOLDFAST_TEST_QUICK: isQuick ? '1' : '',
       // glibc: large blocks always come fresh from the system. A store takes 9 MB when it is opened and uses few of them;
-      // once some were freed, glibc would clear each of the next by hand, a twelfth of the time of the SQLite suite.
+      // once some were freed, glibc would clear each later one itself, which took a twelfth of the SQLite suite's time.
       MALLOC_MMAP_THRESHOLD_: '131072',
     },
     stdio: 'inherit',

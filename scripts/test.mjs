@@ -77,7 +77,7 @@ function findSuites() {
     .sort((left, right) => rank(left) - rank(right) || left.localeCompare(right))
 }
 
-/** What is run as one, so that cores are idle at few ends: the suites that wait, and all others that share an engine. */
+/** Suites that run as one phase, so that cores are rarely idle: those that wait, and all others that share an engine. */
 function groupsOf(projects) {
   const groups = new Map()
   for (const project of projects) {

@@ -1,4 +1,4 @@
-/** Starting processes, talking to them, and seeing that none is left behind. */
+/** Starts processes, talks to them, and makes sure that none is left behind. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 
@@ -28,7 +28,7 @@ export class Member {
     })
   }
 
-  /** On this machine and with default settings where nothing else is said. */
+  /** On this machine and with default settings unless given otherwise. */
   static async start(place) {
     const member = new Member(place)
     await member.hear('ready')
@@ -80,7 +80,7 @@ export class Member {
   }
 }
 
-/** Runs `use` with members of a role; afterwards they are gone, whatever happened. */
+/** Runs `use` with members of a role, and ends them afterwards, whatever happened. */
 export async function withMembers({ count = 1, ...place }, use) {
   const members = await Promise.all(Array.from({ length: count }, () => Member.start(place)))
   try {

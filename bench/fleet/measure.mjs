@@ -1,4 +1,4 @@
-/** What needs several processes: sharing one store, taking over from the dead, waking up. */
+/** Measurements that need several processes: sharing one store, taking over from dead holders, waking up. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { open } from 'holdfast'
 import { addTasks } from '../samples/filters.mjs'
@@ -6,7 +6,7 @@ import { median } from '../statistics.mjs'
 import { makeFolder, payload, queueName, withStore } from '../store.mjs'
 import { Member, withMembers } from './fleet.mjs'
 
-/** Of all processes of a machine the same, ms. */
+/** The same in all processes of a machine, ms. */
 const now = () => Number(process.hrtime.bigint()) / 1e6
 
 /**
@@ -31,9 +31,9 @@ export function share({ processes, ms, items, warmJobs }) {
   )
 }
 
-/** Add, claim and complete in one process, cycles a second, beside idle workers that have a process each. */
+/** Add, claim and complete in one process, cycles per second, beside idle workers in a process each. */
 export function besideIdle({ idle, isSameQueue, ms }) {
-  // So many that start at once keep each other waiting.
+  // Started all at once, they would keep each other waiting.
   const settings = { busyTimeoutMs: 60_000 }
   return withStore({ items: 0 }, (store) =>
     withMembers({ role: 'idler', store, count: idle, settings }, async (members) => {
@@ -51,7 +51,7 @@ export function besideIdle({ idle, isSameQueue, ms }) {
   )
 }
 
-/** Processes that wait in line for one lock, for a time: how often each had its turn. */
+/** Processes that wait in line for one lock, for a time: how often each got it. */
 export function takeTurns({ processes, ms }) {
   return withStore({ items: 0 }, (store) =>
     withMembers({ role: 'waiter', store, count: processes }, async (members) => {
@@ -96,7 +96,7 @@ export function addBesidePickers({ processes, tasks, added }) {
         for (const index of members.keys()) await hf.tasks.addTask('own', { labels: [`own-${index}`] })
         const picked = await Promise.all(members.map((member) => member.hear('picked')))
         if (picked.some(({ outcome }) => outcome !== 'claimed'))
-          throw new Error('a waiter went without its task')
+          throw new Error('a waiter did not get its task')
         return ms
       },
     )
@@ -167,7 +167,7 @@ function sumOf(answers) {
   return answers.reduce((sum, { ms }) => sum + ms, 0)
 }
 
-/** Committed and rolled back so far; 0 where there is no server. A session reports its own once a second. */
+/** Committed and rolled back so far; 0 if there is no server. A session reports its own once per second. */
 async function transactionsOn(store, server) {
   if (server === undefined) return 0
   const { withClient } = await import('../postgres/database.mjs')
@@ -179,7 +179,7 @@ async function transactionsOn(store, server) {
   return rows[0].done
 }
 
-/** How often somebody took a place in line. */
+/** How often a position in line was taken. */
 async function joinsIn(hf) {
   let joins = 0
   for (let since = 0; since !== null; ) {
@@ -199,7 +199,7 @@ export function rerunAfterCrash({ rounds, server, elsewhere = null }) {
     withMembers({ role: 'worker', store }, ([rescuer]) =>
       withMachine(elsewhere, (machine) =>
         withMembers({ role: 'bystander', store, machine, count: elsewhere?.reporters ?? 0 }, async () => {
-          // Adds and does nothing else: this process must not help the rescuer to find the dead.
+          // Adds and does nothing else: this process must not help the rescuer find the dead holder.
           const hf = await open(store, { background: false, recovery: false })
           const times = []
           for (let round = 0; round < rounds; round++) {
@@ -228,7 +228,7 @@ async function crashOnce(place, rescuer) {
   const holder = await Member.start({ ...place, role: 'holder' })
   await holder.ask('claim', 'claimed')
   await rescuer.ask('work', 'working')
-  // Deaths are looked for every so often; each round meets that rhythm at another place.
+  // Probing is periodic; each round starts at another point of the period.
   await sleep(Math.random() * 500)
   const before = now()
   await holder.kill()
@@ -265,7 +265,7 @@ export function pickUpHere({ rounds }) {
 async function pickUp(hf, rounds, nextPick) {
   const queue = hf.queue(queueName)
   const times = []
-  // The first round finds everything cold and is not counted.
+  // The first round starts cold and is not counted.
   for (let round = -1; round < rounds; round++) {
     await sleep(20 + Math.random() * 40)
     const pick = nextPick()

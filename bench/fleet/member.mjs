@@ -7,7 +7,7 @@ const [role, store, options] = process.argv.slice(2)
 const hf = await open(store, { logger: false, ...JSON.parse(options) })
 const queue = hf.queue(queueName)
 
-/** Of all processes of a machine the same, ms. */
+/** The same in all processes of a machine, ms. */
 const now = () => Number(process.hrtime.bigint()) / 1e6
 const tell = (name, facts = {}) => process.send({ name, ...facts })
 
@@ -20,7 +20,7 @@ function processorMs() {
 const roles = {
   /** Claims and completes, one call after the other, for a time. */
   caller: {
-    /** The same on a store of its own, so that what is measured is not how long the code takes to be compiled. */
+    /** The same on its own store, so that compiling the code is not measured. */
     async warm({ jobs }) {
       const own = await open(`${store}-${process.pid}`, { logger: false, durability: 'normal' })
       const ownQueue = own.queue(queueName)
@@ -62,14 +62,14 @@ const roles = {
       tell('ran', { cycles })
     },
   },
-  /** A worker with nothing to do, of the queue that others are busy with or of another. */
+  /** A worker with nothing to do, on the busy queue or on another. */
   idler: {
     work({ queue: name }) {
       hf.work(name ?? queueName, () => {})
       tell('working')
     },
   },
-  /** Stands in line for one lock, holds it for a moment, gives it back and stands in line again, for a time. */
+  /** Waits in line for one lock, holds it briefly, releases it and waits again, for a time. */
   waiter: {
     async run({ ms, waitMs, holdMs }) {
       const until = now() + ms
@@ -83,7 +83,7 @@ const roles = {
       }
     },
   },
-  /** Many waiters at once, each of which takes the lock once, or leaves the line when it is told to. */
+  /** Many waiters at once; each takes the lock once, or leaves the line when told to. */
   crowd: {
     async join({ count }) {
       const end = new AbortController()
@@ -100,7 +100,7 @@ const roles = {
       tell('served', { served: ends.filter(({ status }) => status === 'fulfilled').length })
     },
   },
-  /** Waits for a task with a label of its own. */
+  /** Waits for a task with its own label. */
   picker: {
     async wait({ label }) {
       tell('waiting')
@@ -108,16 +108,16 @@ const roles = {
       tell('picked', { outcome })
     },
   },
-  /** Takes an item and sits on it. */
+  /** Claims an item and keeps it. */
   holder: {
     async claim() {
       const { outcome } = await queue.next()
       tell('claimed', { outcome })
     },
   },
-  /** Has the store open and does nothing; what every such process does for the others is done all the same. */
+  /** Keeps the store open and does nothing but the background work that every process does. */
   bystander: {},
-  /** An idle worker that tells when an item reaches its handler. */
+  /** An idle worker that reports when an item reaches its handler. */
   worker: {
     work() {
       const worker = hf.work(queue, () => tell('picked', { at: now() }))

@@ -1,7 +1,7 @@
-/** What there is to compare with. A peer is `{ parameters }` when it can be measured, else `{ missing: reason }`. */
+/** Finds the peers to compare with. A peer is `{ parameters }` if it can be measured, else `{ missing: reason }`. */
 import { startRedis } from './redis.mjs'
 
-/** Each has an adapter of its name beside this file; some want a Redis with this `appendfsync`. */
+/** Each has an adapter of the same name beside this file; some need a Redis with this `appendfsync`. */
 const redisOf = { bullmq: 'always', redlock: 'everysec' }
 
 export class Peers {
@@ -40,7 +40,7 @@ async function isInstalled(name) {
     await import(`./${name}.mjs`)
     return true
   } catch (error) {
-    // better-sqlite3 without its compiled part fails with an error of another kind; that should be seen.
+    // better-sqlite3 without its compiled part fails with a different error, which should be visible.
     if (error.code === 'ERR_MODULE_NOT_FOUND') return false
     throw error
   }

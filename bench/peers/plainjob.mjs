@@ -21,7 +21,7 @@ export async function drain({ items, workers, ...window }) {
   const onCompleted = () => {
     meter.count()
     if (--left === 0) meter.end()
-    // It gives timers no turn while there is work, so nothing but its own callback can stop it in time.
+    // It starves timers while there is work, so only its own callback can stop it in time.
     if (meter.isOver) for (const worker of running) void worker.stop()
   }
   const running = Array.from({ length: workers }, () =>

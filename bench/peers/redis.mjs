@@ -1,5 +1,5 @@
 /**
- * A Redis of our own on a free loopback port, in a folder of its own. With `appendfsync` `always` every acknowledged
+ * Our own Redis on a free loopback port, in its own folder. With `appendfsync` `always` every acknowledged
  * write is on disk, with `everysec` (its default) all but those of about the last second.
  */
 import { spawn } from 'node:child_process'
@@ -46,7 +46,7 @@ export async function startRedis({ appendfsync }) {
 }
 
 async function untilGone(server) {
-  // A missing program is told as an error event, which `once` throws.
+  // A missing program is reported as an error event, which `once` throws.
   const [code] = await once(server, 'exit')
   throw new Error(`redis-server ended with ${code}`)
 }

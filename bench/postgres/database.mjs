@@ -1,4 +1,4 @@
-/** A database of its own for each sample on a server that all share. */
+/** One database per sample, on a shared server. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
@@ -19,7 +19,7 @@ export async function withDatabase(server, use) {
   }
 }
 
-/** Some say that they are closed a moment before their connections are, and would take it for a failure. */
+/** Some peers report that they are closed just before their connections are, and would take that for a failure. */
 async function untilLeft(server, name) {
   const until = performance.now() + leavesWithinMs
   const connected = 'select 1 from pg_stat_activity where datname = $1'

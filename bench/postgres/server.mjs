@@ -26,7 +26,7 @@ import { findFreePort } from '../port.mjs'
 const startsWithinMs = 30_000
 const user = 'bench'
 
-/** What is not here has the value that PostgreSQL ships with. */
+/** Everything else has its default value. */
 const settings = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
@@ -34,10 +34,10 @@ const settings = {
   fsync: 'on',
   synchronous_commit: 'on',
   shared_buffers: '512MB',
-  // A checkpoint in the middle of a sample would be luck, good or bad.
+  // A checkpoint in the middle of a sample would distort it.
   max_wal_size: '8GB',
   checkpoint_timeout: '30min',
-  // Not in the machine's shared memory, where a killed server would leave it.
+  // Not in the machine's shared memory, where a killed server would leave it behind.
   dynamic_shared_memory_type: 'mmap',
 }
 
@@ -45,7 +45,7 @@ const settings = {
 export class Postgres {
   #starting = null
 
-  /** Of the database every server begins with. */
+  /** The URL of the database that every server starts with. */
   async url() {
     this.#starting ??= start()
     return (await this.#starting).url

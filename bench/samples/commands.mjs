@@ -23,7 +23,7 @@ export function startCommands({ times }) {
   })
 }
 
-/** Each adds or claims; how long each took from its start, and whether anything was lost. */
+/** Each adds or claims. Measures how long each took from its start, and checks that nothing was lost. */
 export function manyCommands({ commands }) {
   return withStore({ items: commands }, async (store) => {
     const env = { ...process.env, HOLDFAST_URL: store, HOLDFAST_AGENT: 'bench' }
@@ -49,7 +49,7 @@ export function manyCommands({ commands }) {
       ),
     )
     const ids = new Set(all.map(({ answer }) => answer.item.id))
-    if (ids.size !== commands) throw new Error(`${commands - ids.size} commands had the same item`)
+    if (ids.size !== commands) throw new Error(`${commands - ids.size} commands got the same item`)
     return { times: all.map(({ ms }) => ms) }
   })
 }

@@ -28,7 +28,7 @@ export function compareDepths({ rounds, claims, shallow, deep }) {
   )
 }
 
-/** Median time of a claim, µs. What was taken is completed and replaced, so that the depth stays. */
+/** Median time of a claim, µs. Claimed items are completed and replaced, so that the depth stays the same. */
 export async function claimSome(hf, count) {
   const queue = hf.queue(queueName)
   const times = []
@@ -73,7 +73,7 @@ function copyItem(database, { id, count, series }) {
   union all
   select number + 1 from numbers where number < ${count}
 )`
-  // Ids made in one millisecond may begin alike, so each series has numbers of its own.
+  // Ids made in the same millisecond may begin alike, so each series has its own numbers.
   const copyId = `printf('%s%03x%09x', substr('${id}', 1, 24), ${series}, number)`
   database.exec('begin')
   for (const [table, key, automatic] of [
@@ -87,7 +87,7 @@ function copyItem(database, { id, count, series }) {
       .map(({ name }) => name)
       .filter((name) => name !== automatic)
     const values = columns.map((name) => (name === key ? copyId : name))
-    // A copy of the model first: reading a table while writing it would make SQLite set all rows aside.
+    // Copy the model first: reading a table while writing it would make SQLite buffer all rows.
     database.exec(`create temp table model as select * from ${table} where ${key} = '${id}'`)
     database.exec(
       `${numbers}\ninsert into ${table} (${columns.join(', ')}) select ${values.join(', ')} from numbers cross join temp.model`,

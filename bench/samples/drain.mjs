@@ -1,9 +1,9 @@
-/** Draining a queue with Holdfast: jobs a second, each claimed and completed, with its events. */
+/** Draining a queue with Holdfast: jobs per second, each claimed and completed, with its events. */
 import { open } from 'holdfast'
 import { Meter } from '../meter.mjs'
 import { queueName, withStore } from '../store.mjs'
 
-/** Callers that claim one item and complete it, in calls of their own. */
+/** Callers that claim one item and complete it, in separate calls. */
 export function drainByCallers({ items, server, durability, callers, background = true, ...window }) {
   return withStore({ items, server }, async (store) => {
     const hf = await open(store, { durability, background })
@@ -24,7 +24,7 @@ async function callUntilOver(queue, meter) {
   }
 }
 
-/** A worker of the library, whose handler returns at once. What it fetches ahead it holds under leases too. */
+/** A worker of the library, whose handler returns at once. It holds prefetched items under leases too. */
 export function drainByWorker({ items, server, durability, concurrency, prefetch = 0, ...window }) {
   return withStore({ items, server }, async (store) => {
     const hf = await open(store, { durability })

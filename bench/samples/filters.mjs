@@ -5,7 +5,7 @@ import { withStore } from '../store.mjs'
 
 const addedAtOnce = 500
 
-/** Each stands behind all others in line, so that nothing is found by entropy. */
+/** Each is behind all others in line, so that none is found by luck. */
 const wanted = { labels: ['rare', 'odd'], owner: 'olga', priority: 10 }
 
 const filters = {
@@ -26,7 +26,7 @@ export function compareFilters({ rounds, claims, tasks }) {
     for (let round = 0; round < rounds; round++) {
       for (const [name, filter] of Object.entries(filters))
         result[name].push(await claimSome(hf, filter, claims))
-      // In two long lists, and in both only at their end: the whole of one is walked.
+      // In two long lists, and in both only at the end: one of them is walked completely.
       await hf.tasks.addTask('far', { labels: ['left', 'right'], priority: 10 })
       const before = performance.now()
       const { task } = await hf.tasks.claimNext({ labels: ['left', 'right'] })
@@ -50,7 +50,7 @@ export async function addTasks(hf, count) {
   }
 }
 
-/** Median time of a claim, µs. What was taken is completed. */
+/** Median time of a claim, µs. Claimed tasks are completed. */
 async function claimSome(hf, filter, count) {
   await Promise.all(Array.from({ length: count }, () => hf.tasks.addTask('wanted', wanted)))
   const times = []

@@ -1,4 +1,4 @@
-/** What a look costs in a store with millions of rows, against one with some ten thousand: enough for every bound. */
+/** What a read costs in a store with millions of rows, against one with tens of thousands: enough to reach every bound. */
 import { open } from 'holdfast'
 import { median } from '../statistics.mjs'
 import { queueName, withStore } from '../store.mjs'
@@ -6,7 +6,7 @@ import { fillDeep } from './depth.mjs'
 
 const day = 86_400_000
 
-/** Each is what a person, an agent or the caretaker asks for all the time. */
+/** Each is a read that people, agents or the caretaker make all the time. */
 const looks = {
   'events-newest': (hf) => hf.execute('events.list', { newest: true, limit: 100 }),
   'events-of-kind': (hf) => hf.execute('events.list', { newest: true, limit: 100, subject: 'lock' }),
@@ -45,7 +45,7 @@ export function compareGrowth({ rounds, times, shallow, deep }) {
   )
 }
 
-/** With something to find: held, failed and set aside. */
+/** With something to find: held, failed and quarantined items. */
 async function openWithTrouble(file) {
   const hf = await open(file, { durability: 'normal', background: false, logger: false })
   const queue = hf.queue(queueName)
@@ -56,7 +56,7 @@ async function openWithTrouble(file) {
   return hf
 }
 
-/** Median of one look, µs. */
+/** Median time of one read, µs. */
 async function timeOf(look, hf, times) {
   const taken = []
   for (let time = 0; time < times; time++) {

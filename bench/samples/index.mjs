@@ -1,4 +1,4 @@
-/** Everything that can be measured in a process of its own, by name. Peers are loaded only when they are asked for. */
+/** Everything that can be measured in a separate process, by name. Peers are loaded only when needed. */
 import { manyCommands, startCommands } from './commands.mjs'
 import { compareDepths } from './depth.mjs'
 import { drainByCallers, drainByWorker } from './drain.mjs'

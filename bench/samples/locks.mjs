@@ -1,4 +1,4 @@
-/** Named locks with Holdfast: acquired and released in calls of their own, each with its event. */
+/** Named locks with Holdfast: acquired and released in separate calls, each with its event. */
 import { open } from 'holdfast'
 import { measureLocks } from '../lock-callers.mjs'
 import { withStore } from '../store.mjs'

@@ -1,4 +1,4 @@
-/** What one act on a thousand things costs others: the longest write transaction, and what its caller waits for. */
+/** What one call on a thousand things costs others: the longest write transaction, and how long its caller waits. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { open } from 'holdfast'
@@ -8,7 +8,7 @@ import { TransactionWatch } from '../transactions.mjs'
 const importedAtOnce = 100
 const claimedAtOnce = 100
 
-/** Completes what so many wait for, once for the warm-up and once watched. */
+/** Completes an item that so many wait for, once for the warm-up and once measured. */
 export function completeAwaited({ waiting }) {
   return withStore({ items: 0 }, async (file) => {
     const watch = new TransactionWatch()
@@ -25,7 +25,7 @@ export function completeAwaited({ waiting }) {
   })
 }
 
-/** Adds so many at once, ten times for the warm-up and once watched. */
+/** Adds so many at once, ten times for the warm-up and once measured. */
 export function addMany({ added }) {
   return withStore({ items: 0 }, async (file) => {
     const watch = new TransactionWatch()
@@ -40,7 +40,7 @@ export function addMany({ added }) {
   })
 }
 
-/** Gives a task a new blocker for which so many wait. */
+/** Gives a task that so many wait for a new blocker. */
 export function dependOnAnother({ waiting }) {
   return withStore({ items: 0 }, async (file) => {
     const watch = new TransactionWatch()

@@ -1,4 +1,4 @@
-/** What redelivery costs: many due messages at once, each claimed under a lease of its own, sent and recorded. */
+/** What redelivery costs: many due messages at once, each claimed under its own lease, sent and recorded. */
 import { importPendingAcks, open } from 'holdfast'
 import { withStore } from '../store.mjs'
 import { TransactionWatch } from '../transactions.mjs'

@@ -41,7 +41,7 @@ export function compareDepthsOnPostgres({ server, rounds, claims, shallow, deep,
   )
 }
 
-/** What it takes from the line is replaced, so that the depth stays. */
+/** Claimed items are replaced, so that the depth stays the same. */
 async function finish(hf, count) {
   let left = count
   await new Promise((resolve) => {
@@ -71,11 +71,11 @@ async function fillDeep(url, { pending, finished, delayed }) {
     { id: ready.item.id, count: pending, series: 2 },
     { id: late.item.id, count: delayed, series: 3 },
   ]
-  // Two connections, two processors.
+  // Two connections for two processors.
   await Promise.all(['item', 'event'].map((table) => withClient(url, (client) => copy(client, table, kinds))))
 }
 
-/** An index made at the end is made in a tenth of the time. */
+/** Creating an index at the end takes a tenth of the time. */
 async function copy(client, table, kinds) {
   const { rows } = await client.query(
     `select indexdef as definition, format('%I.%I', schemaname, indexname) as name
@@ -92,7 +92,7 @@ async function copy(client, table, kinds) {
 async function copyKind(client, table, { id, count, series }) {
   const copies = {
     id: `format('%s%s%s', left(model.id, 24), lpad(to_hex(${series}), 3, '0'), lpad(to_hex(number), 9, '0'))`,
-    // Below all numbers that events are given.
+    // Below all real event numbers.
     seq: `-${series + 1}000000000 + row_number() over ()`,
   }
   const { rows } = await client.query(

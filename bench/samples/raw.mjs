@@ -88,7 +88,7 @@ function prepareComplete(database, learned) {
   return ({ id, token }) => {
     database.exec('begin immediate')
     const row = select.get(id)
-    if (row.token !== token) throw new Error(`item ${id} is another's`)
+    if (row.token !== token) throw new Error(`item ${id} has another token`)
     write({ id, ...row }, { version: row.version + 1 }, token)
     database.exec('commit')
   }

@@ -5,7 +5,7 @@ import { median } from '../statistics.mjs'
 import { queueName, withStore } from '../store.mjs'
 import { TransactionWatch } from '../transactions.mjs'
 
-/** Claims with recovery on and off, in small blocks that take turns, so that drift meets both alike. */
+/** Claims with recovery on and off, in small alternating blocks, so that drift affects both alike. */
 export function compareRecovery({ rounds, blocks, claims }) {
   const items = (rounds + 1) * blocks * claims
   return withStore({ items }, (onFile) =>

@@ -6,7 +6,7 @@ import { TransactionWatch } from '../transactions.mjs'
 const patternsEach = 5
 const asked = 50
 
-/** The longest time others had to wait for one of the transactions that asked, none of which had seen the patterns. */
+/** The longest time others had to wait for one of the transactions, none of which had seen the patterns before. */
 export function reserveAtTheLimit({ reserved }) {
   return withStore({ items: 0 }, async (file) => {
     const filler = await open(file, { background: false, durability: 'normal' })

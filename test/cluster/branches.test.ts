@@ -15,7 +15,7 @@ const adoptedWithinMs = 60_000 + foundWithinMs
 
 afterAll(() => leaveGround())
 
-test('a second branch with the same number is followed after a minute, and what the first had is reported [S5b-14]', {
+test('a second branch with the same number is followed after a minute, and what only the first had is reported [S5b-14]', {
   timeout: 300_000,
 }, async () => {
   const { cluster, fleet, first, second, before } = await splitCluster()
@@ -37,7 +37,7 @@ test('a second branch with the same number is followed after a minute, and what 
   await expectReported(fleet, branch)
 })
 
-test('a branch with a lower number is followed after a minute, and what the higher had is reported [S5b-14]', {
+test('a branch with a lower number is followed after a minute, and what only the higher one had is reported [S5b-14]', {
   timeout: 300_000,
 }, async () => {
   const { cluster, fleet, first, second, before } = await splitCluster()

@@ -38,7 +38,7 @@ export class Node {
     this.mend()
   }
 
-  /** No client hears of it any more, and none is told, until `mend`; it lives on. */
+  /** It falls silent for all clients, without an error, until `mend`; it keeps running. */
   stall(): void {
     for (const way of this.ways) way.stall()
   }

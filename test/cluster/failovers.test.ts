@@ -1,4 +1,4 @@
-/** Three servers under load: primaries that die, freeze or fall silent, and hosts that answer nobody. */
+/** Three servers under load: primaries that die, freeze or fall silent, and hosts that never answer. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
 import { claimBy, openActor, openHere, print, until } from '../crash/support.ts'
@@ -14,7 +14,7 @@ const withoutStandbysMs = 15_000
 
 afterAll(() => leaveGround())
 
-test('a primary that freezes is left for its successor, and nobody goes back to it when it wakes [X6]', {
+test('processes leave a frozen primary for its successor and do not return to it when it wakes [X6]', {
   timeout: 120_000,
 }, async () => {
   const cluster = await Cluster.create()
@@ -70,7 +70,7 @@ test('a failover that takes 25 s fails no call and loses no lease, with the defa
   await fleet.expectWhole()
 })
 
-test('a host that answers nobody delays no process that looks for the primary among the others [S5b-19]', {
+test('a host that never answers does not delay processes looking for the primary among the others [S5b-19]', {
   timeout: 120_000,
 }, async () => {
   const cluster = await Cluster.create()
@@ -88,7 +88,7 @@ test('a host that answers nobody delays no process that looks for the primary am
   await fleet.expectWhole()
 })
 
-test('a region that falls silent is left for another, and nobody goes back when it is heard again [X6]', {
+test('processes leave a region that falls silent and do not return when it is heard again [X6]', {
   timeout: 120_000,
 }, async () => {
   const cluster = await Cluster.create()
@@ -104,7 +104,7 @@ test('a region that falls silent is left for another, and nobody goes back when 
   await fleet.expectWhole()
 })
 
-test('without standbys nothing is acknowledged, connections at most double, and then everything goes on [X6]', {
+test('without standbys nothing is acknowledged and connections at most double; then everything resumes [X6]', {
   timeout: 120_000,
 }, async () => {
   const cluster = await Cluster.create()

@@ -11,7 +11,7 @@ import type { Cluster } from './cluster.ts'
 
 interface Known {
   readonly added: readonly string[]
-  /** Whether these were added is not known to whoever asked. */
+  /** Adds in doubt: their callers do not know whether they happened. */
   readonly doubtful: readonly string[]
   readonly counted: number
   readonly value: number
@@ -71,7 +71,7 @@ export class Fleet {
     return looks.reduce((total, { added, counted }) => total + added + counted, 0)
   }
 
-  /** Each process works on the primary, also who only listens, from now on within this time. */
+  /** Every process, even one that only listens, works on the primary within this time from now. */
   async findsPrimary(withinMs: number): Promise<void> {
     const startedAt = performance.now()
     const timeline = await this.#cluster.primary.server.timeline()
@@ -143,7 +143,7 @@ export class Fleet {
     return { events, followed }
   }
 
-  /** What the processes were told is what the store says: nothing is missing, nothing there twice, nothing skipped. */
+  /** The store agrees with the answers that the processes got: nothing is missing, duplicated or skipped. */
   async expectWhole(): Promise<void> {
     const known = await this.#stop()
     const { events, followed } = await this.#readAll()

@@ -11,7 +11,7 @@ const patient = { patience: 60_000 }
 
 afterAll(() => leaveGround())
 
-test('three regions: every region works on the primary, and its loss takes no acknowledged item along [X6]', {
+test('three regions: every region works on the primary, and losing one loses no acknowledged item [X6]', {
   timeout: 300_000,
 }, async () => {
   const cluster = await Cluster.create({ delayMs })

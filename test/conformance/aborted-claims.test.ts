@@ -23,7 +23,7 @@ const cases = Object.keys(calls).flatMap((call) => [
 
 forEachEngine((engine) => {
   test.each(cases)(
-    '%s, answered %s, claims nothing under a signal that has fired [S5c-51]',
+    '%s, which returns %s, claims nothing under a signal that has fired [S5c-51]',
     async (call, _, wait) => {
       const { hf } = await engine.open({ background: false })
       await hf.queue('jobs').add(null)
@@ -39,7 +39,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('a claim that waits for a release of its own claims nothing once its signal has fired [S5c-51]', async () => {
+  test('a claim that waits for its own release claims nothing once its signal has fired [S5c-51]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada', leaseMs: 600_000 })
     const abort = new AbortController()
     const { signal } = abort

@@ -41,7 +41,7 @@ forEachEngine((engine) => {
     expect(outcome).toBe('new')
   })
 
-  test('of racing submits under one key one creates and the rest agree [D-04] [Q4]', async () => {
+  test('of racing submits under one key, one creates the item and the rest agree [D-04] [Q4]', async () => {
     const { store } = await openMerge(engine)
     const queues = await Promise.all(
       [1, 2, 3].map(async () => (await store.open()).queue('main', { workflow: 'merge' })),
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
     expect(new Set(answers.map(({ item }) => item.id)).size).toBe(1)
   })
 
-  test('submitting the same thing again and again changes nothing more [D-05]', async () => {
+  test('submitting the same thing over and over has no further effect [D-05]', async () => {
     const { q } = await openMerge(engine)
     const { item } = await q.submit('w1', { headSha: 'aaaa' })
 
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
     expect(await q.events('w1')).toHaveLength(1)
   })
 
-  test('a queue of ten thousand stays correct [D-06]', async () => {
+  test('a queue of ten thousand items stays correct [D-06]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     const thousand = Array.from({ length: 1_000 }, (_, number) => ({
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
     expect(new Set(winners).size).toBe(40)
   })
 
-  test('adding and removing in turns leaves nothing behind [D-11]', async () => {
+  test('alternately adding and removing leaves nothing behind [D-11]', async () => {
     const { q } = await openMerge(engine)
 
     for (let round = 0; round < 20; round++) {
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
     expect(await q.get('w1')).toBeNull()
   })
 
-  test('of two moves from one state one wins [D-12]', async () => {
+  test('of two moves from one state, one wins [D-12]', async () => {
     const { q } = await openMerge(engine)
     await q.submit('w1', { headSha: 'aaaa' })
     await q.nextWithLock({ agent: 'worker-1' })
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
     for (const act of acts) expect(await refusalCode(act)).toBe('NOT_FOUND')
   })
 
-  test('completing twice under one grant is answered twice and done once [D-16]', async () => {
+  test('completing twice under one grant succeeds twice and is done once [D-16]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     const { item } = await q.add({})
@@ -231,7 +231,7 @@ forEachEngine((engine) => {
     expect((await q.events(item.id)).filter(({ kind }) => kind === 'item.completed')).toHaveLength(1)
   })
 
-  test('a lapsed lock is acquired anew under a larger token, and the audit says from whom [D-17]', async () => {
+  test('a lapsed lock is acquired again under a larger token, and the audit names the former holder [D-17]', async () => {
     const { hf, env } = await engine.open({ recovery: false })
     const q = hf.queue('main', { workflow: 'merge' })
     const first = await q.acquireProcessingLock({ agent: 'worker-1', leaseMs: 1_000 })
@@ -252,7 +252,7 @@ forEachEngine((engine) => {
     }
   })
 
-  test('a release by somebody else changes nothing, whatever token it names [D-18] [Q8]', async () => {
+  test('a release by another agent changes nothing, whatever token it names [D-18] [Q8]', async () => {
     const { q } = await openMerge(engine)
     await q.submit('w1', { headSha: 'aaaa' })
     const { item } = await claimed(q.nextWithLock({ agent: 'worker-1' }))
@@ -282,7 +282,7 @@ forEachEngine((engine) => {
     expect(await q.stats()).toMatchObject({ total: 0 })
   })
 
-  test('clean-up spares items in line and in progress [D-20] [Q26]', async () => {
+  test('clean-up spares items that wait or are in progress [D-20] [Q26]', async () => {
     const { q, env } = await openMerge(engine)
     for (const key of ['w1', 'w2', 'w3', 'w4']) await q.submit(key, { headSha: 'aaaa' })
     await q.nextWithLock({ agent: 'worker-1' })
@@ -301,7 +301,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('of retries at once one wins [D-21] [Q20]', async () => {
+  test('of concurrent retries, one wins [D-21] [Q20]', async () => {
     const { q, store } = await openMerge(engine)
     await failRetryably(q)
     const other = (await store.open()).queue('main')
@@ -314,7 +314,7 @@ forEachEngine((engine) => {
     expect((await q.events('w1')).filter(({ kind }) => kind === 'item.retried')).toHaveLength(1)
   })
 
-  test('of cancels at once one wins [D-22] [Q20]', async () => {
+  test('of concurrent cancels, one wins [D-22] [Q20]', async () => {
     const { q, store } = await openMerge(engine)
     await q.submit('w1', { headSha: 'aaaa' })
     const other = (await store.open()).queue('main')
@@ -368,7 +368,7 @@ forEachEngine((engine) => {
     expect(await q.getProcessingLock()).toMatchObject({ holder: 'worker-1' })
   })
 
-  test('claims one after another never repeat an item [D-25] [E-05]', async () => {
+  test('consecutive claims never repeat an item [D-25] [E-05]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await q.addMany(Array.from({ length: 25 }, (_, number) => ({ payload: number })))
@@ -383,7 +383,7 @@ forEachEngine((engine) => {
     expect(new Set(ids).size).toBe(25)
   })
 
-  test('positions stay distinct and dense while others add and claim [D-26] [Q3] [Q6]', async () => {
+  test('positions stay distinct and without gaps while others add and claim [D-26] [Q3] [Q6]', async () => {
     const { hf, store } = await engine.open()
     const q = hf.queue('jobs')
     const other = (await store.open()).queue('jobs')
@@ -400,7 +400,7 @@ forEachEngine((engine) => {
     expect(await q.peek()).toEqual(items[0])
   })
 
-  test('an added item is told its place in line and how many wait [Q3]', async () => {
+  test('adding an item returns its position in line and how many wait [Q3]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await q.addMany([{ payload: 1 }, { payload: 2, priority: 9 }])

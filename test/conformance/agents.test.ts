@@ -1,4 +1,4 @@
-/** Agents: who they say they are, which process stands behind them, and who keeps crashing. */
+/** Agents: their ids, the processes behind them, and which ones keep crashing. */
 import { hostname } from 'node:os'
 import type { Holdfast } from 'holdfast'
 import type { MovableEnvironment } from 'holdfast/testing'
@@ -49,7 +49,7 @@ forEachEngine((engine) => {
       expect(hf.agents.parsePidFromAgentId('general-host-with-dashes-123')).toBe(123)
     })
 
-    test('process is found under its pid, and nobody under 0, -1 and 99999999 [T15]', async () => {
+    test('process is found by its pid, and none is found for 0, -1 and 99999999 [T15]', async () => {
       const { hf } = await engine.open()
       const pids = [process.pid, 0, -1, 99999999, 2 ** 40, Number.NaN]
 
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
   })
 
   describe('an agent with a registered process', () => {
-    test('has bound leases through whatever process it claims, freed at once when its own is dead [T12] [E2] [E11]', async () => {
+    test('gets bound leases through whichever process claims for it, freed at once when its own is dead [T12] [E2] [E11]', async () => {
       const { env, store } = await engine.open({ background: false })
       const host = machine(env)
       const helper = () => store.open({ agent: 'helper', environment: host.process(201), background: false })
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
       expect(await watcher.tasks.getTask('T-1')).toMatchObject({ status: 'Todo', assignee: null, crashes: 1 })
     })
 
-    test('has bound leases on items of other queues too [T12]', async () => {
+    test('gets bound leases on items of other queues too [T12]', async () => {
       const { env, store } = await engine.open({ background: false })
       const host = machine(env)
       const helper = await store.open({ environment: host.process(201), background: false })
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       expect((await hf.tasks.handoff({ agent: 'coder' })).taskIds).toHaveLength(1)
     })
 
-    test('is registered once for one process, and anew for another [T12]', async () => {
+    test('is registered once per process [T12]', async () => {
       const { env, store } = await engine.open({ background: false })
       const host = machine(env)
       const hf = await store.open({ environment: host.process(201), background: false })
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       expect(first).toMatchObject({ agent: 'coder', pid: 101, startTime: 'start of 101', liveness: 'alive' })
     })
 
-    test('cannot be registered with a pid that nobody has [T12]', async () => {
+    test('cannot be registered with a pid that does not exist [T12]', async () => {
       const { hf } = await engine.open()
 
       expect(await refusal(() => hf.agents.register({ agent: 'coder', pid: 99999999 }))).toMatchObject({
@@ -151,7 +151,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('beats, and is told when nobody knows it any more [T12]', async () => {
+    test('sends heartbeats, and learns when its registration is gone [T12]', async () => {
       const { env, store } = await engine.open({ background: false })
       const host = machine(env)
       const hf = await store.open({ agent: 'watcher', environment: host.process(201) })
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       expect(await hf.agents.beat()).toBe(true)
     })
 
-    test('that is gone shows no sign of life, whether anybody heals or not [S5-17]', async () => {
+    test('that is gone shows no sign of life, whether or not anything heals [S5-17]', async () => {
       const { env, store } = await engine.open({ background: false, recovery: false })
       const host = machine(env)
       const off = { recovery: false, background: false } as const
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       expect(listed).toMatchObject({ agent: 'coder', liveness: 'dead', beatAt: listed?.startedAt })
     })
 
-    test('of another machine is listed as unknown, and keeps its lease until it lapses [T12] [E2]', async () => {
+    test('on another machine is listed as unknown, and keeps its lease until it lapses [T12] [E2]', async () => {
       const { env, store } = await engine.open({ background: false })
       const unknown = { liveness: 'unknown', evidence: 'it runs elsewhere' } as const
       const place = machine(env, { hostName: 'elsewhere' }).process(101)
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       }
     }
 
-    test('is a pattern after three crashes in an hour, and no longer an hour later [T10]', async () => {
+    test('shows a pattern after three crashes in an hour, and no longer an hour later [T10]', async () => {
       const setup = await openFleet()
       const { hf, env } = setup
       await crash(setup, 2)
@@ -251,7 +251,7 @@ forEachEngine((engine) => {
       expect(cleared.suspectAgents).toEqual([])
     })
 
-    test('is not blamed for what an operator took, released or is still at work [T10]', async () => {
+    test('is not blamed for what an operator took, what it released or what it still works on [T10]', async () => {
       const setup = await openFleet()
       const { hf, env } = setup
       await crash(setup, 2)
@@ -265,7 +265,7 @@ forEachEngine((engine) => {
       expect([suspectAgents, crashPatterns]).toEqual([[], []])
     })
 
-    describe('is known by whatever it lost', () => {
+    describe('is recognized by anything it lost', () => {
       type Lose = (
         fleet: { hf: Holdfast; shaky: Holdfast; env: MovableEnvironment },
         number: number,
@@ -314,7 +314,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('is blamed once for one loss, and not for what was taken from it by force [T10] [L14]', async () => {
+    test('is blamed once per loss, and not for what was taken from it by force [T10] [L14]', async () => {
       const { hf, env } = await engine.open({ background: false, agent: 'watcher', recovery: false })
       for (const name of ['one', 'two', 'three']) {
         await take(hf, name, { agent: 'steady', delayMs: 5_000 })
@@ -336,7 +336,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('is cleared by a delivery that it sent [T10]', async () => {
+    test('is cleared by a delivery it sent [T10]', async () => {
       const { hf, env, store } = await engine.open({ background: false, agent: 'watcher', recovery: false })
       const shaky = await store.open({ background: false, agent: 'shaky', recovery: false })
       for (let number = 0; number < 3; number++) {
@@ -362,7 +362,7 @@ forEachEngine((engine) => {
   })
 
   describe('a process taken for dead by mistake', () => {
-    test('loses what it held and goes on as a new instance whose death is noticed [T12] [X1]', async () => {
+    test('loses what it held and continues as a new instance whose death is noticed [T12] [X1]', async () => {
       const { env, store } = await engine.open({ background: false })
       const { logger, named } = collectLogs()
       const host = machine(env)

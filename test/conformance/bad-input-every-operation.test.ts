@@ -1,4 +1,4 @@
-/** Bad input, operation by operation, made from the table itself: refused in words, and nothing is changed. */
+/** Bad input for every operation, generated from the table: refused with an explanation, and nothing changes. */
 import { type Holdfast, isHoldfastError } from 'holdfast'
 import { expect, test } from 'vitest'
 import { operations } from '../../src/operations/table.ts'
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('a renewal answers what its schema declares [S5c-27]', async () => {
+  test('a renewal returns what its schema declares [S5c-27]', async () => {
     const { hf } = await engine.open(options)
     await hf.queue('jobs').add(null)
     const { item } = await claimed(hf.queue('jobs').next())

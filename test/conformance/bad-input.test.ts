@@ -1,4 +1,4 @@
-/** Misuse is refused in words before anything is changed. */
+/** Misuse is refused with an explanation before anything changes. */
 import { type OpenOptions, open, type Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { claimed, refusal, refusalCode } from '../support/outcomes.ts'
@@ -39,7 +39,7 @@ forEachEngine((engine) => {
       expect((await q.list()).items).toEqual([])
     })
 
-    test('that cannot be the agent of a handle cannot be that of a single call', async () => {
+    test('that is refused as the agent of a handle is also refused for a single call', async () => {
       const { q } = await openJobs(engine)
       await q.add(null)
 
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('that is the longest possible wait does no harm', async () => {
+    test('of the greatest possible length does no harm as a wait', async () => {
       const { q, env } = await openJobs(engine)
       await q.add(null)
       const { item } = await claimed(q.next({ agent: 'worker-1' }))
@@ -133,7 +133,7 @@ forEachEngine((engine) => {
       expect(await refusalCode(() => q.add(payload))).toBe('INVALID')
     })
 
-    test('at the limit is kept and beyond it refused, with both lengths', async () => {
+    test('at the limit is kept and beyond it is refused, with both lengths', async () => {
       const { q } = await openJobs(engine)
       const most = 'x'.repeat(256 * 1024 - 2)
 
@@ -158,7 +158,7 @@ forEachEngine((engine) => {
       expect(refused).toMatchObject({ code: 'INVALID', facts: { bytes: 262_146, maxBytes: 262_144 } })
     })
 
-    test('of two hundred levels is kept, and of more refused: no engine could read it for certain', async () => {
+    test('nested two hundred levels deep is kept, and deeper ones are refused: not every engine could read them', async () => {
       const { q } = await openJobs(engine)
       const levels = (depth: number): unknown => JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`)
       const text = { text: '[{"\\'.repeat(1_000) }
@@ -172,7 +172,7 @@ forEachEngine((engine) => {
       expect(items.map(({ payload }) => payload)).toEqual([levels(200), text])
     })
 
-    test('has its bounds with all facts a workflow adds to it', async () => {
+    test('is limited in size together with everything a workflow adds to it', async () => {
       const { q } = await openJobs(engine)
       const half = 'x'.repeat(140_000)
       const { item } = await q.add(null, { data: { one: half } })
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test.each(['result', 'progress', 'error'])('of a %s has its bounds too', async (kind) => {
+    test.each(['result', 'progress', 'error'])('of a %s is limited in size too', async (kind) => {
       const { q } = await openJobs(engine)
       await q.add(null)
       const { item } = await claimed(q.next({ agent: 'worker-1' }))
@@ -295,7 +295,7 @@ forEachEngine((engine) => {
   })
 
   describe('a move', () => {
-    test('that the workflow does not have names both states and what is possible', async () => {
+    test('that the workflow does not have names both states and the possible moves', async () => {
       const { hf } = await openJobs(engine)
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
@@ -358,7 +358,7 @@ forEachEngine((engine) => {
       )
     })
 
-    test('that a queue does not follow is refused before anything is added', async () => {
+    test('other than that of its queue is refused before anything is added', async () => {
       const { hf } = await openJobs(engine)
       await hf.queue('main', { workflow: 'merge' }).define()
 
@@ -368,7 +368,7 @@ forEachEngine((engine) => {
       )
     })
 
-    test('that was not there at the first try serves once it is defined', async () => {
+    test('that was missing at the first try is used once it is defined', async () => {
       const { hf } = await openJobs(engine)
       const q = hf.queue('other', { workflow: 'late' })
       const early = await refusalCode(() => q.add(null))
@@ -382,7 +382,7 @@ forEachEngine((engine) => {
       expect(item.state).toBe('new')
     })
 
-    test("of one's own heals and completes like the built-in ones", async () => {
+    test('defined by the user heals and completes like the built-in ones', async () => {
       const { hf, env } = await openJobs(engine)
       const q = hf.queue('reviews', {
         workflow: {
@@ -426,7 +426,7 @@ forEachEngine((engine) => {
     expect(await refusalCode(() => q.claimMany(limit))).toBe('INVALID')
   })
 
-  test('claiming many from a queue with a lock is refused, naming the way [Q7]', async () => {
+  test('claiming many from a queue with a lock is refused, and the error names the call to use [Q7]', async () => {
     const { hf } = await openJobs(engine)
     const q = hf.queue('main', { workflow: 'merge' })
     await q.submit('w1', { headSha: 'abcd' })
@@ -446,7 +446,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('taking work from live processes by force needs a reason [Q15]', async () => {
+  test('taking work from live processes requires a reason [Q15]', async () => {
     const { q } = await openJobs(engine)
     await q.add(null)
     await claimed(q.next())
@@ -455,7 +455,7 @@ forEachEngine((engine) => {
     expect(await q.stats()).toMatchObject({ processing: 1 })
   })
 
-  test('a promise of this library never throws before it is awaited', async () => {
+  test('a method that returns a promise never throws synchronously', async () => {
     const { q } = await openJobs(engine)
     const throwsAtOnce = (call: () => Promise<unknown>) => {
       try {
@@ -487,7 +487,7 @@ forEachEngine((engine) => {
       expect(await refusalCode(() => open(url, { logger: false }))).toBe('INVALID')
     })
 
-    test('that was closed answers every call in words', async () => {
+    test('that was closed answers every call with an explanation', async () => {
       const { hf, q } = await openJobs(engine)
       await q.add(null, { key: 'k' })
       await hf.close()
@@ -505,7 +505,7 @@ forEachEngine((engine) => {
       expect(new Set(codes)).toEqual(new Set(['STORE_UNAVAILABLE']))
     })
 
-    test('that is being closed answers what it was asked before', async () => {
+    test('that is being closed answers calls made before', async () => {
       const { hf, q, store } = await openJobs(engine)
 
       const adding = q.add(null, { key: 'k' })

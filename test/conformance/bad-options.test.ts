@@ -9,7 +9,7 @@ import { forEachEngine } from '../support/stores.ts'
 const mistyped = { dryrun: true } as object
 
 forEachEngine((engine) => {
-  test('a place in line is no option of acquireLock, also when the lock is held', async () => {
+  test('a position in line is not an option of acquireLock, even when the lock is held', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     await take(hf, 'press')
 
@@ -21,7 +21,7 @@ forEachEngine((engine) => {
   })
 
   test.each([0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 9e9, '1000'])(
-    'an adapter that may take %s ms is refused: its deliveries could never be claimed',
+    'an adapter with a timeout of %s ms is refused: its deliveries could never be claimed',
     async (timeoutMs) => {
       const { messages } = await openPost(engine)
       const adapter = { ...recorder(), timeoutMs: timeoutMs as number }
@@ -50,15 +50,18 @@ forEachEngine((engine) => {
     expect(await hf.runs.get('run')).toBeNull()
   })
 
-  test.each(['record', 'fail', 'pause'] as const)('refused options of runs.%s name it', async (method) => {
-    const { hf } = await engine.open({ agent: 'ada' })
+  test.each(['record', 'fail', 'pause'] as const)(
+    'errors about options of runs.%s name it',
+    async (method) => {
+      const { hf } = await engine.open({ agent: 'ada' })
 
-    const { message } = await refusal(() => hf.runs[method]('run', new Map() as never))
+      const { message } = await refusal(() => hf.runs[method]('run', new Map() as never))
 
-    expect(message).toMatch(new RegExp(`^runs\\.${method}: `))
-  })
+      expect(message).toMatch(new RegExp(`^runs\\.${method}: `))
+    },
+  )
 
-  test.each([0, -1, 1.5, Number.NaN, '5'])('updateWithRetry does not try %s times', async (maxAttempts) => {
+  test.each([0, -1, 1.5, Number.NaN, '5'])('updateWithRetry refuses %s attempts', async (maxAttempts) => {
     const { hf } = await engine.open({ agent: 'ada' })
     await hf.tasks.addTask('print', { key: 'T-1' })
     const options = { maxAttempts: maxAttempts as number }
@@ -100,7 +103,7 @@ forEachEngine((engine) => {
     expect(await hf.execute('queue.describe', { queue: 'q' })).toBeNull()
   })
 
-  test('a refusal stays short however many and long the options are that nobody knows [S5-19]', async () => {
+  test('an error about unknown options stays short, however many and long they are [S5-19]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`option${index}`, 1]))
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('where none may fail, a batch that goes on from its cursor does again what failed [L9]', async () => {
+  test('if no item may fail, a batch that resumes from its cursor repeats the failed items [L9]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const all = ['a', 'b', 'c', 'd']
     const after = (cursor: unknown) => (cursor === null ? all : all.slice(all.indexOf(String(cursor)) + 1))

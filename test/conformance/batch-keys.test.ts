@@ -1,4 +1,4 @@
-/** Items of one key are one item to a batch, wherever the others stand. */
+/** Items with the same key are one item to a batch, wherever they are in it. */
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { gate } from '../support/messages.ts'
@@ -7,8 +7,8 @@ import { forEachEngine } from '../support/stores.ts'
 const options = { gapMs: 0 }
 
 forEachEngine((engine) => {
-  describe('a key that comes again is handled once and counted once', () => {
-    test('in a list: its number is that of the different keys [L13]', async () => {
+  describe('a repeated key is handled once and counted once', () => {
+    test('in a list: its total counts different keys [L13]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const totals: (number | null | undefined)[] = []
       const items = [{ id: 1 }, { id: 2 }, { id: 1 }]
@@ -24,7 +24,7 @@ forEachEngine((engine) => {
       expect(report).toMatchObject({ outcome: 'completed', progress: { done: 2, total: 2 } })
     })
 
-    test('while the first is under way, where items come one by one [L13]', async () => {
+    test('while the first is running, when items arrive one by one [L13]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const worked: string[] = []
       const release = gate()
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
       expect(report).toMatchObject({ outcome: 'completed', progress: { done: 3, total: 3 } })
     })
 
-    test('hundreds of items later, while the first is under way [L13]', async () => {
+    test('hundreds of items later, while the first is running [L13]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const worked: string[] = []
       const release = gate()
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       expect(report).toMatchObject({ outcome: 'completed', progress: { done: 452, total: 452 } })
     })
 
-    test('also when it failed and is to be done again: by the next run, not by this one [L13] [L7]', async () => {
+    test('even when it failed and must be repeated: the next run does that, not this one [L13] [L7]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const worked: string[] = []
       const run = (isBroken: boolean) =>
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('what is left of some keys names each once [L13]', async () => {
+  test('the remaining keys of a list are named once each [L13]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     await take(hf, 'global', { run: 'r' })
     await hf.runs.start('r')

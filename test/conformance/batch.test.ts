@@ -8,7 +8,7 @@ import { forEachEngine } from '../support/stores.ts'
 const letters = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
 
 forEachEngine((engine) => {
-  test('works on every item once, records what became of each, and completes the run [L13] [L7]', async () => {
+  test('works on every item once, records the outcome of each, and completes the run [L13] [L7]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const worked: string[] = []
 
@@ -34,7 +34,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.isAnyLocked()).toBe(false)
   })
 
-  test('answers held, with the holder, and works on nothing while another runs [L11]', async () => {
+  test('returns held, with the holder, and works on nothing while another runs [L11]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     await take(hf, 'global', { agent: 'bob' })
 
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
     expect(await hf.runs.get('c1')).toBeNull()
   })
 
-  test('never works on more items at once than allowed, by default so many as their number says [L13]', async () => {
+  test('never works on more items at once than allowed, by default a number that depends on the total [L13]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada' })
     let atOnce = 0
     const most: number[] = []
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
     expect(Math.max(...most)).toBe(2)
   })
 
-  test('rests between items, 200 ms unless told otherwise [L13]', async () => {
+  test('pauses between items, 200 ms unless set otherwise [L13]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada' })
     const startedAt = env.now()
     const beganAt: number[] = []
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
     expect(beganAt).toEqual([0, 200, 400])
   })
 
-  test('begins no item after a pause from anywhere; what is under way is finished and counted [L12] [P5]', async () => {
+  test('begins no item after a pause from anywhere; running items are finished and counted [L12] [P5]', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     const operator = await store.open({ agent: 'olga' })
     const worked: string[] = []
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.isAnyLocked()).toBe(false)
   })
 
-  test('resumed, it does only the rest, with items that came later [L11]', async () => {
+  test('resumed, does only the rest, including items that were added later [L11]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const worked: string[] = []
     const stop = new AbortController()
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
     expect(worked).toEqual([...letters, 'i', 'j'])
   })
 
-  test('a lock lost in the middle stops it; it neither records nor pauses the run of its successor [L12] [P1]', async () => {
+  test('losing the lock midway stops it; it neither records nor pauses its successor’s run [L12] [P1]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada' })
     const successor = await store.open({ agent: 'bob' })
     const worked: string[] = []
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
     expect(await successor.locks.isLockedBy('global', { agent: 'bob' })).toBe(true)
   })
 
-  test('goes on at its cursor where the items are asked for, and repeats none', async () => {
+  test('resumes at its cursor when items come from a function, and repeats none', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const asked: unknown[] = []
     const worked: string[] = []
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
     expect(report).toMatchObject({ outcome: 'completed', progress: { done: 8, total: 8 } })
   })
 
-  test('where none may fail, a run with failures fails, and a resume does those again [L7]', async () => {
+  test('if no item may fail, a run with failures fails, and a resume repeats those [L7]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const worked: string[] = []
     let lucky = false
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
     expect(worked).toEqual(['a', 'b', 'c', 'b'])
   })
 
-  test('items of one key are one item', async () => {
+  test('items with the same key are one item', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const worked: string[] = []
 
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
     expect(report).toMatchObject({ outcome: 'completed', progress: { done: 2, failed: 0, total: 2 } })
   })
 
-  test('a handler that heeds no signal holds up a close for thirty seconds and no longer', async () => {
+  test('a handler that ignores its signal delays a close by thirty seconds and no longer', async () => {
     const { hf, env } = await engine.open({ agent: 'ada' })
     hf.locks.runBatch('c1', letters, () => new Promise(() => {})).catch(() => {})
     await env.advance(0)
@@ -230,7 +230,7 @@ forEachEngine((engine) => {
     expect([early, closed]).toEqual([false, true])
   })
 
-  test('its closing step runs once, under the lock, by the runner that completed it [L13]', async () => {
+  test('its closing step runs once, under the lock, in the runner that completed it [L13]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const closed: unknown[] = []
     const options = {
@@ -323,7 +323,7 @@ forEachEngine((engine) => {
       expect(handled).toEqual(['a', 'b', 'c', 'd'])
     })
 
-    test('handles nothing where only counts are known, or its items no longer are [S5c-40]', async () => {
+    test('handles nothing if only counts are known, or its items no longer are [S5c-40]', async () => {
       const retention = { itemsMs: 30 * 60_000 }
       const { hf, env } = await engine.open({ agent: 'ada', recovery: false, retention })
       await take(hf, 'global', { run: 'counted' })
@@ -345,7 +345,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a store that fails stops it, with the error, before the next item [L12] [P5] [P6]', async () => {
+  test('a failing store stops it, with the error, before the next item [L12] [P5] [P6]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const worked: string[] = []
 
@@ -381,7 +381,7 @@ forEachEngine((engine) => {
     expect(await reader.locks.isAnyLocked()).toBe(false)
   })
 
-  test('items that come one by one, of a number nobody knows, are completed when they end', async () => {
+  test('items that arrive one by one, in unknown number, are completed when they end', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     async function* source() {
       for (const name of letters) yield { name }
@@ -392,7 +392,7 @@ forEachEngine((engine) => {
     expect(report).toMatchObject({ outcome: 'completed', progress: { total: 8, done: 8 } })
   })
 
-  test('a source that is not read to its end is told so, and can close what it reads from', async () => {
+  test('a source that is not read to its end is notified, and can close what it reads from', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     let isClosed = false
     async function* source() {
@@ -432,7 +432,7 @@ forEachEngine((engine) => {
       expect(await hf.locks.isAnyLocked()).toBe(false)
     })
 
-    test('a handle that renews nothing cannot run one', async () => {
+    test('a handle that renews nothing cannot run a batch', async () => {
       const { hf } = await engine.open({ agent: 'ada', background: false })
 
       expect(await refusalCode(() => hf.locks.runBatch('c1', letters, () => {}))).toBe('INVALID')

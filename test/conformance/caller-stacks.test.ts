@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     expect(stack.match(/theProgram/g)).toHaveLength(1)
   })
 
-  test('[S5-6] callers whose calls are refused together each find their own line', async () => {
+  test('[S5-6] callers whose calls are refused together each see their own line in the stack', async () => {
     async function first() {
       await hf.queue('jobs').add(null, { key: 'taken' })
     }
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
     expect(other.stack).not.toContain(' first ')
   })
 
-  test('[S5-6] one error for a whole batch becomes an error for each caller, with the same facts', async () => {
+  test('[S5-6] one error for a whole batch becomes one error per caller, with the same facts', async () => {
     const { hf: own, store } = await engine.open({ busyTimeoutMs: 10 })
     const letGo = await store.damage.holdUpWriters()
     async function first() {

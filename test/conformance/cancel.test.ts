@@ -1,4 +1,4 @@
-/** Cancelling: what may be, what it ends, and who is told. */
+/** Cancelling: what can be cancelled, what it ends, and whose signal fires. */
 import type { Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { heldMergeStates, walkTo } from '../support/merge.ts'
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
       expect(first.lease?.signal.aborted).toBe(true)
     })
 
-    test('refuses every later write of its holder, saying that it was cancelled [Q20]', async () => {
+    test('refuses every later write of its holder, with the cancellation as the reason [Q20]', async () => {
       const { q } = await openMerge(engine)
       await q.submit('w1', { headSha: 'abcd' })
       const { item } = await claimedWithLock(q.nextWithLock({ agent: 'worker-1' }))
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
       expect(refused).toMatchObject({ code: 'LEASE_LOST', facts: { reason: 'it was cancelled' } })
     })
 
-    test('tells a running handler through its signal and leaves the item cancelled [Q20]', async () => {
+    test('fires the signal of a running handler and leaves the item cancelled [Q20]', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('jobs')
       const { item } = await q.add(null)
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ state: 'cancelled' })
     })
 
-    test('leaves the lock of a holder that works on something else [Q20]', async () => {
+    test('keeps the lock of a holder that works on something else [Q20]', async () => {
       const { q } = await openMerge(engine)
       await q.submit('w1', { headSha: 'abcd' })
       await q.submit('w2', { headSha: 'abcd' })
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('a merge under way cannot be cancelled and stays with its holder [Q20] [Q2]', async () => {
+  test('a running merge cannot be cancelled and stays with its holder [Q20] [Q2]', async () => {
     const { q } = await openMerge(engine)
     await heldIn(q, 'merging')
 
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
     expect(await q.get(item.id)).toMatchObject({ state: 'cancelled', phase: 'closed' })
   })
 
-  test('removing a held item needs force, which ends its lease and tells its holder [Q26]', async () => {
+  test('removing a held item needs force, which ends its lease and fires its holder’s signal [Q26]', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('jobs')
     await q.add(null)

@@ -1,16 +1,16 @@
-/** The caretaker sleeps until its next duty, and is woken in time for what is claimed meanwhile. */
+/** The caretaker sleeps until its next duty, and is woken in time for anything claimed in the meantime. */
 import { describe, expect, test, vi } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
 import { claimed, present } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
-/** Nobody looks for dead processes, and nobody sweeps: only renewals and beats are left. */
+/** No probing and no sweeps: only renewals and heartbeats are left. */
 const recovery = { onOpen: false, onClaim: false, everyMs: 0, probeEveryMs: 0 }
 const options = { recovery, redelivery: false }
 
 forEachEngine((engine) => {
   describe('a caretaker', () => {
-    test('with nothing to do sets hardly a timer in a minute [S5e-6]', async () => {
+    test('with nothing to do sets hardly any timers in a minute [S5e-6]', async () => {
       const { env } = await engine.open(options)
       const timer = vi.spyOn(env, 'timer')
 
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       expect(isHeld).toEqual([true, true, true])
     })
 
-    test('notices within a second that what it holds was cancelled [S5e-6]', async () => {
+    test('notices within a second when something it holds was cancelled [S5e-6]', async () => {
       const { hf, env, store } = await engine.open(options)
       const operator = await store.open({ agent: 'operator', background: false })
       await hf.queue('jobs').add(null)

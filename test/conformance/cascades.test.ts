@@ -22,7 +22,7 @@ const workflow: Workflow = {
 }
 
 forEachEngine((engine) => {
-  test('a blocker closes again and starts over while some wait, and frees nothing too early [S5c-10]', async () => {
+  test('a blocker that is reopened and closes again while some wait frees nothing too early [S5c-10]', async () => {
     const { hf, change, submit, finish } = await openChange(engine)
     await addBehind(hf, change, freedAtOnce + 1)
     await finish()
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
     expect(await waiting(hf)).toEqual([])
   })
 
-  test('no transaction frees more than 100 of those who wait [S5e-11]', async () => {
+  test('no transaction frees more than 100 waiting items [S5e-11]', async () => {
     const { hf, change, submit, finish } = await openChange(engine)
     await addBehind(hf, change, 2 * freedAtOnce + 50)
 
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
     }
   })
 
-  test('a blocker that is done is nowhere shown as open [S5e-11]', async () => {
+  test('a finished blocker is never shown as open [S5e-11]', async () => {
     const { hf, afterCommit } = await openWatched(engine)
     const { gate, keys } = await addTasksBehind(hf)
 
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
     expect(positions).not.toContain(null)
   })
 
-  test('a list of what is ready has all that a finished blocker kept back, freed or not [S5e-11]', async () => {
+  test('a list of ready items has everything a finished blocker held back, freed or not [S5e-11]', async () => {
     const { hf, afterCommit } = await openWatched(engine)
     const { gate } = await addTasksBehind(hf)
     await hf.queue('tasks').add(null, { runAt: Date.now() * 2 })
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     expect(next).toBeNull()
   })
 
-  test('a blocker that is done keeps nobody from a claim by name [S5e-11]', async () => {
+  test('a finished blocker does not stop a claim by name [S5e-11]', async () => {
     const { hf, afterCommit } = await openWatched(engine)
     const { gate, keys } = await addTasksBehind(hf)
     const claim = (ref: string) => hf.execute('tasks.claimTaskForAgent', { ref }) as Promise<object>

@@ -1,4 +1,4 @@
-/** Nothing ever waits for itself through others, also where two processes set what items wait for at the same time. */
+/** Dependencies never form a cycle, even when two processes change them at the same time. */
 import { randomUUID } from 'node:crypto'
 import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
@@ -8,7 +8,7 @@ import { forEachEngine } from '../support/stores.ts'
 const rounds = Array.from({ length: 10 }, (_, round) => round)
 
 forEachEngine((engine) => {
-  test('two updates at once cannot close a circle between them [S5c-2]', async () => {
+  test('two concurrent updates cannot create a cycle between them [S5c-2]', async () => {
     const { hf, store } = await engine.openInRealTime()
     const other = await store.open()
     const { tasks } = hf
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     expect(wellDone).toEqual(rounds.map(() => 1))
   })
 
-  test('nor can two changes that are submitted again [S5c-2]', async () => {
+  test('nor can two resubmitted changes [S5c-2]', async () => {
     const { hf, store } = await engine.openInRealTime()
     const q = hf.queue('main', { workflow: 'merge' })
     const other = (await store.open()).queue('main')
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
     expect(wellDone).toEqual(rounds.map(() => 1))
   })
 
-  test('nor can two open changes that get other blockers or another parent [S5c-2]', async () => {
+  test('nor can two open changes that get new blockers or a new parent [S5c-2]', async () => {
     const { hf, store } = await engine.openInRealTime()
     const q = hf.queue('main', { workflow: 'merge' })
     const other = (await store.open()).queue('main')
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
     expect(wellDone).toEqual(rounds.map(() => 1))
   })
 
-  test('nor can an update of a task and the new submission of a change [S5c-2]', async () => {
+  test('nor can an update of a task and a resubmitted change [S5c-2]', async () => {
     const { hf, store } = await engine.openInRealTime()
     const q = hf.queue('tasks', { workflow: 'task' })
     const other = await store.open()
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
     expect(wellDone).toEqual(rounds.map(() => 1))
   })
 
-  test('what was cancelled while it waited still counts: nothing that starts over waits for itself [S5c-2]', async () => {
+  test('an item cancelled while it waited still counts: nothing that is reopened waits for itself [S5c-2]', async () => {
     const { hf } = await engine.open({ background: false })
     const q = hf.queue('main', { workflow: 'merge' })
     const first = await q.submit('first', { headSha: 'abcd' })
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
     expect(refused).toMatchObject({ code: 'INVALID', facts: { item: first.item.id } })
   })
 
-  test('what is imported waits only for what was there before, so no import closes a circle [S5c-2]', async () => {
+  test('an imported item waits only for what was there before, so no import creates a cycle [S5c-2]', async () => {
     const { hf, store } = await engine.openInRealTime()
     const other = await store.open()
     const [one, two] = [randomUUID(), randomUUID()]
@@ -136,7 +136,7 @@ forEachEngine((engine) => {
     expect(waits.flat().length).toBeLessThan(2)
   })
 
-  test('however many wait for a task, its new blockers are checked by a walk of bounded length [S5e-11]', async () => {
+  test('however many wait for a task, the check of its new blockers visits a bounded number [S5e-11]', async () => {
     const { hf } = await engine.openInRealTime({ background: false, recovery: false })
     const hub = await hf.tasks.addTask('hub')
     const goal = await addGoal(hf)

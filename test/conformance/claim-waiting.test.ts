@@ -3,7 +3,7 @@ import type { Holdfast } from 'holdfast'
 import { expect, test, vi } from 'vitest'
 import { forEachEngine } from '../support/stores.ts'
 
-/** Nobody heals by itself, and nobody renews. */
+/** No background healing and no renewals. */
 const alone = { background: false, recovery: { onOpen: false } } as const
 
 const ways: Record<
@@ -58,7 +58,7 @@ forEachEngine((engine) => {
     expect((claimedAt ?? 0) - heldAt).toBeLessThan(1_600)
   })
 
-  test('[S5-9] a lapsed lease that cannot be taken over is asked for no more often than before', async () => {
+  test('[S5-9] a lapsed lease that cannot be taken over is polled no more often than before', async () => {
     const { hf, env, store } = await engine.open({ ...alone, recovery: { onOpen: false, onClaim: false } })
     const q = hf.queue('jobs')
     await q.add(null)
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
     expect(await (await store.open(alone)).queue('jobs').stats()).toMatchObject({ processing: 1 })
   })
 
-  test('[S5-9] [S5-16] a lease within its grace is taken over as soon as that is over', async () => {
+  test('[S5-9] [S5-16] a lease in its grace period is taken over as soon as that ends', async () => {
     const { hf, env } = await engine.open({ agent: 'ada', manualGraceMs: 2_500, recovery: { everyMs: 0 } })
     const q = hf.queue('jobs')
     await q.add(null)

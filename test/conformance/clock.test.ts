@@ -1,4 +1,4 @@
-/** Time: one clock for leases that nobody can move, and the wall clock for people. */
+/** Time: one lease clock that nobody can set, and the wall clock for people. */
 import { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
@@ -12,7 +12,7 @@ forEachEngine((engine) => {
     { jump: 'set forward by a year', by: yearMs },
     { jump: 'set back by a year', by: -yearMs },
   ])('a date $jump', ({ by }) => {
-    test('takes no lease from anybody, bound or manual', async () => {
+    test('takes no lease from any holder, bound or manual', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('jobs')
       await q.addMany([{ payload: 1 }, { payload: 2 }])
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       expect((await claimed(q.next({ agent: 'rival' }))).item.id).toBe(item.id)
     })
 
-    test('is doubted aloud, and the holder goes on', async () => {
+    test('is doubted in the log, and the holder carries on', async () => {
       const { logger, named } = collectLogs()
       const { hf, env } = await engine.open({ logger })
       await hf.queue('jobs').add(null)
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
   })
 
   describe('a host that sleeps', () => {
-    test('finds what came due meanwhile due when it wakes', async () => {
+    test('finds everything that came due in the meantime due when it wakes', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('jobs')
       await q.add('alarm', { runAt: env.now() + 3_600_000 })
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a lease holds at its last millisecond and not after it, in every reading [X1] [X3]', async () => {
+  test('a lease holds at its last millisecond and not after it, in every read [X1] [X3]', async () => {
     const { hf, env } = await engine.open({ recovery: false })
     const q = hf.queue('main', { workflow: 'merge' })
     await q.submit('w1', { headSha: 'abcd' })
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
     expect(seen).toEqual(['live', 'near', 'near', 'expired', 'stale'])
   })
 
-  test('a holder gives up on its own before the store would, when it cannot renew', async () => {
+  test('a holder that cannot renew gives up before the store would reclaim', async () => {
     const { hf, env, store } = await engine.open({ leaseMs: 3_000, busyTimeoutMs: 200 })
     const q = hf.queue('jobs')
     await q.add(null)
@@ -154,7 +154,7 @@ forEachEngine((engine) => {
     expect(() => lease?.assertHeld()).toThrow(expect.objectContaining({ code: 'LEASE_LOST' }))
   })
 
-  test('renewing is now plus the lease, and never shortens it [Q9]', async () => {
+  test('a renewal sets now plus the lease, and never shortens it [Q9]', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('main', { workflow: 'merge' })
     await q.submit('w1', { headSha: 'abcd' })
@@ -169,7 +169,7 @@ forEachEngine((engine) => {
   })
 })
 
-test('the movable environment tells whole milliseconds, like every host', async () => {
+test('the movable environment counts whole milliseconds, like every host', async () => {
   const env = new MovableEnvironment()
   const seen: number[] = []
   env.timer(0.25, () => seen.push(env.now()))

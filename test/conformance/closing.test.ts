@@ -1,4 +1,4 @@
-/** An orderly end leaves nothing behind: what a closing handle holds goes back, and what slips through blames nobody. */
+/** A clean close leaves nothing behind: everything held is released, and anything missed counts as no crash. */
 import type { Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { claimed, present, refusal } from '../support/outcomes.ts'
@@ -23,7 +23,7 @@ async function endBehind({ hf }: Opened, id: string, agent: string): Promise<voi
 
 forEachEngine((engine) => {
   describe('closing a handle', () => {
-    test('leaves no item and no lock held, though the program claims on [S5b-2]', async () => {
+    test('leaves no item and no lock held, even if the program keeps claiming [S5b-2]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada', background: false })
       await hf.queue('jobs').addMany(Array.from({ length: 400 }, (_, payload) => ({ payload })))
       const closing = await store.open({ agent: 'zoe' })
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       expect((await hf.locks.list()).locks).toEqual([])
     })
 
-    test('gives back more than one transaction takes, places in line too [S5b-2]', async () => {
+    test('releases more than fits in one transaction, positions in line included [S5b-2]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada', background: false })
       await hf.queue('jobs').addMany(Array.from({ length: 130 }, (_, payload) => ({ payload })))
       await hf.locks.acquireLock('taken', { leaseMs: 3_600_000 })
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
       expect(await hf.agents.list()).toEqual([])
     })
 
-    test('does not wait for the next look of a handler that waits for work [S5c-51]', async () => {
+    test('does not wait for the next poll of a handler that waits for work [S5c-51]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada', background: false })
       await hf.queue('jobs').add('p')
       const closing = await store.open({ agent: 'zoe' })
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
       expect(await hf.queue('jobs').stats()).toMatchObject({ processing: 0 })
     })
 
-    test('ends what waits for news, at once [S5c-51]', async () => {
+    test('ends everything that waits for events, at once [S5c-51]', async () => {
       const { env, store } = await engine.open({ background: false })
       const closing = await store.open({ agent: 'zoe' })
       const seen: unknown[] = []
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
       expect(seen.length).toBeGreaterThan(0)
     })
 
-    test('gives back the item of a handler that met the closed store, without a failure [S5b-2]', async () => {
+    test('releases the item of a handler that ran into the closed store, without counting a failure [S5b-2]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada', background: false })
       await hf.locks.acquireLock('press', { leaseMs: 3_600_000 })
       const { item } = await hf.queue('jobs').add('p')
@@ -148,7 +148,7 @@ forEachEngine((engine) => {
   })
 
   describe('an ended instance', () => {
-    test('loses what it still holds, at once and without a crash [S5b-2]', async () => {
+    test('loses what it still holds, at once and without counting a crash [S5b-2]', async () => {
       const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
       const { hf } = opened
       const { item } = await hf.queue('jobs').add('p')
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       expect((await hf.queue('jobs').events(item.id)).at(-1)).toMatchObject({ detail: { blame: 'none' } })
     })
 
-    test('gives back its own, however much another agent claimed in its name', async () => {
+    test('releases its own items, however much another agent claimed in its name', async () => {
       const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
       const { hf } = opened
       await hf.queue('jobs').addMany(Array.from({ length: 101 }, (_, payload) => ({ payload })))
@@ -184,7 +184,7 @@ forEachEngine((engine) => {
       expect(await hf.queue('jobs').stats()).toMatchObject({ pending: 1, processing: 100 })
     })
 
-    test('is blamed for nothing when its lease lapses first [S5b-2]', async () => {
+    test('is not blamed when its lease lapses first [S5b-2]', async () => {
       const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
       const { hf, env } = opened
       const { item } = await hf.queue('jobs').add('p')
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
       expect(instances).toBe(1)
     })
 
-    test('of somebody else cannot be ended, and nothing of it is given back [S5b-2]', async () => {
+    test('of another process cannot be ended, and none of its items is released [S5b-2]', async () => {
       const opened = await engine.open({ agent: 'ada', background: false, recovery: false })
       const { hf } = opened
       await hf.queue('jobs').add('p')

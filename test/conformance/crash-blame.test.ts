@@ -1,4 +1,4 @@
-/** A crash by itself blames nobody: neighbours are exposed, suspects are taken one at a time, only one item is blamed. */
+/** A crash alone blames no item: neighbours are exposed, suspects run one at a time, and only one item is blamed. */
 import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
 import { claimed } from '../support/outcomes.ts'
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     expect(await fleet.items(ids)).toMatchObject([{ phase: 'ready', crashes: 1, exposures: 0 }])
   })
 
-  test('two handles of one process are one process: what each held alone was not alone [S5-1]', async () => {
+  test('two handles of one process are one process: items each held alone were not alone [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     const ids = await fleet.add(2)
     const [first, second] = await Promise.all([fleet.openWorker(), fleet.openWorker()])
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('the last item of a process that is taken in pieces was not alone either [S5-1]', async () => {
+  test('the last item of a process that is recovered in several transactions was not alone either [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     const ids = await fleet.add(101)
 
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
     expect(items.filter(({ crashes }) => crashes > 0)).toEqual([])
   })
 
-  test('the last item that lapses of a frozen process was not alone [S5-1]', async () => {
+  test('the last item of a frozen process to lapse was not alone [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     const ids = await fleet.add(2)
     const worker = await fleet.openWorker()
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('the last task of a lost process that is taken over by name was not alone [S5-1]', async () => {
+  test('the last task of a lost process, taken over by name, was not alone [S5-1]', async () => {
     const { env, store } = await engine.open({ background: false })
     const host = machine(env)
     const open = (agent: string, pid: number) =>
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
     expect(items).toMatchObject(tasks.map(() => ({ phase: 'held', crashes: 0, exposures: 1 })))
   })
 
-  test('what a process that ended in good order still held is blamed for nothing [S5-1]', async () => {
+  test('items still held by a process that ended cleanly are not blamed [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     const ids = await fleet.add(1)
     const worker = await fleet.openWorker()
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
     expect(await fleet.items(ids)).toMatchObject([{ phase: 'ready', crashes: 0, exposures: 0 }])
   })
 
-  test('an item exposed twice is a suspect; a process takes one of these at a time, beside other work [S5-1]', async () => {
+  test('an item exposed twice is a suspect; a process takes one suspect at a time, beside other work [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     await fleet.add(3)
     await fleet.crashHolding(3)
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
     expect([second.outcome, other.outcome]).toEqual(['empty', 'claimed'])
   })
 
-  test('claims asked together, from two queues and by two handles, get a process one suspect [S5-1]', async () => {
+  test('concurrent claims from two queues through two handles get a process one suspect [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     await fleet.add(2)
     await fleet.hf.queue('others', { maxCrashes: 3 }).add('other')
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
     expect(next.outcome).toBe('claimed')
   })
 
-  test('a damaged suspect keeps nobody from the one behind it [S5-1] [Q13]', async () => {
+  test('a damaged suspect does not block the one behind it [S5-1] [Q13]', async () => {
     const opened = await engine.open({ background: false })
     const fleet = await openFleet(opened)
     const [broken = '', sound] = await fleet.add(2)
@@ -226,7 +226,7 @@ forEachEngine((engine) => {
     expect(await fleet.items(others)).toMatchObject(others.map(() => ({ crashes: 0, exposures: 2 })))
   })
 
-  test('a suspect that finishes is none any more; one that comes back after a failure is in line again [S5-1]', async () => {
+  test('a suspect that finishes is cleared; one that comes back after a failure is in line again [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     const ids = await fleet.add(2)
     await fleet.crashHolding(2)
@@ -243,7 +243,7 @@ forEachEngine((engine) => {
     expect(failed).toMatchObject({ exposures: 0, suspectedAt: null })
   })
 
-  test('a suspect is found by its name, in lists and counts, and explained [S5-1]', async () => {
+  test('a suspect can be found by name, in lists and in counts, and is explained [S5-1]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     const ids = await fleet.add(2)
     await fleet.crashHolding(2)
@@ -262,7 +262,7 @@ forEachEngine((engine) => {
     expect(explained.evidence).toContain('suspected of killing its holders')
   })
 
-  test('an own crash is followed by a wait; only new progress clears the crashes [S5-2]', async () => {
+  test('an item’s own crash is followed by a delay; only new progress clears the crashes [S5-2]', async () => {
     const fleet = await openFleet(await engine.open({ background: false }))
     const [id = ''] = await fleet.add(1)
     const crashAfter = async (progress: unknown) => {

@@ -17,7 +17,7 @@ forEachEngine((engine) => {
       return { ...opened, q: opened.hf.queue('main', { workflow: 'merge' }) }
     }
 
-    test('a crashed worker leaves an item that a reclaim puts back in line without its traces [A-01] [Q15]', async () => {
+    test('a crashed worker leaves an item that a reclaim puts back in line without its start time or holder [A-01] [Q15]', async () => {
       const { q, env } = await openQueue()
       await q.submit('w1', { headSha: 'abcd' })
       await crash(q, 'worker-1')
@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('a lock that was released is granted anew to the next worker [A-02] [Q7]', async () => {
+    test('a released lock is granted to the next worker [A-02] [Q7]', async () => {
       const { q } = await openQueue()
       await submitMany(q, 2)
       const first = await claimedWithLock(q.nextWithLock({ agent: 'worker-1' }))
@@ -49,7 +49,7 @@ forEachEngine((engine) => {
       expect(second.lock.lease.token).toBeGreaterThan(first.lock.lease.token)
     })
 
-    test('a lock that lapsed is granted anew to the next worker [A-02] [C-11]', async () => {
+    test('a lapsed lock is granted to the next worker [A-02] [C-11]', async () => {
       const { q, env } = await openQueue()
       await submitMany(q, 2)
       const first = await claimedWithLock(q.nextWithLock({ agent: 'worker-1', leaseMs: 1_000 }))
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       expect(await q.get('w1')).toMatchObject({ state: 'claimed', holder: 'worker-1' })
     })
 
-    test('of old and recent claims a reclaim takes only the old ones [A-06]', async () => {
+    test('of old and recent claims, a reclaim takes only the old ones [A-06]', async () => {
       const { q, env } = await openQueue()
       await submitMany(q, 3)
       await crash(q, 'worker-1')
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
       expect([first, second]).toEqual([2, 0])
     })
 
-    test('while one worker has the lock another gets nothing, and after its release it claims [A-08]', async () => {
+    test('while one worker has the lock, another gets nothing; after the release it claims [A-08]', async () => {
       const { q } = await openQueue()
       await submitMany(q, 2)
       await claimedWithLock(q.nextWithLock({ agent: 'worker-1' }))
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       expect((await present(q.get(item.id))).lease).toMatchObject({ expiresAt })
     })
 
-    test("a stranger's release answers false and the lock stays with its holder [A-10] [Q8]", async () => {
+    test('a release by another agent returns false and the lock stays with its holder [A-10] [Q8]', async () => {
       const { q } = await openQueue()
       await submitMany(q, 1)
       await claimedWithLock(q.nextWithLock({ agent: 'worker-1' }))
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       expect(await q.getProcessingLock()).toMatchObject({ holder: 'worker-1' })
     })
 
-    test('reclaims at once from three handles share ten stale items exactly [A-11]', async () => {
+    test('concurrent reclaims from three handles split ten stale items exactly [A-11]', async () => {
       const { q, env, store } = await openQueue()
       await submitMany(q, 10)
       for (let worker = 1; worker <= 10; worker++) await crash(q, `worker-${worker}`)
@@ -214,7 +214,7 @@ forEachEngine((engine) => {
       expect(again.item.key).toBe('w2')
     })
 
-    test('a worker claims again after its own lapse [A-13]', async () => {
+    test('a worker claims again after its own lease has lapsed [A-13]', async () => {
       const { q, env } = await openQueue()
       await submitMany(q, 1)
       await q.nextWithLock({ agent: 'worker-1', leaseMs: 1_000 })

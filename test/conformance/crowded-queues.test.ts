@@ -4,7 +4,7 @@ import { forEachEngine } from '../support/stores.ts'
 import { neverLooks, whileTimePasses } from '../support/wake.ts'
 
 forEachEngine((engine) => {
-  test('a worker that kept coming too late takes what is added while it does not listen [S5e-7]', async () => {
+  test('a worker that kept losing races takes what is added while it does not listen [S5e-7]', async () => {
     const { env, store, hf: busy } = await engine.open({ agent: 'busy' })
     const environment = { ...neverLooks(env, 600), random: () => 0.99 }
     const late = await store.open({ agent: 'late', environment })

@@ -1,11 +1,11 @@
-/** A row nobody can read is set aside: it stays where it is and stops nothing else. */
+/** An unreadable row is set aside: it stays where it is and blocks nothing else. */
 import { describe, expect, test } from 'vitest'
 import { claimed, claimedMany, refusal } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('a damaged item of a dead process does not keep its other work from being given back [Q13]', async () => {
+  test('a damaged item of a dead process does not keep its other work from being reclaimed [Q13]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'witness' })
     const host = machine(env)
     const worker = await store.open({ agent: 'worker', environment: host.process(7) })
@@ -23,7 +23,7 @@ forEachEngine((engine) => {
     expect((await jobs.get(sound.id))?.phase).toBe('ready')
   })
 
-  test('reports, warnings and handing over go on beside a damaged item', async () => {
+  test('reports, warnings and handoff work despite a damaged item', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada', recovery: false })
     const jobs = hf.queue('jobs')
     const { item: broken } = await jobs.add('broken')
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
     expect(taken).toBe(1)
   })
 
-  test('reports and warnings go on beside a damaged reservation', async () => {
+  test('reports and warnings work despite a damaged reservation', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada', background: false })
     await hf.locks.reserve('src/**', { leaseMs: 60_000 })
     const [reserved] = (await hf.locks.list()).locks
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
     expect(await hf.execute('lease.listNear', {})).toMatchObject([{ id: 'press#0' }])
   })
 
-  test('a damaged item in line keeps nobody from what stands behind it, and is told by its name', async () => {
+  test('a damaged item in line does not block those behind it, and is reported by name', async () => {
     const { hf, store } = await engine.open({ agent: 'ada', background: false })
     const jobs = hf.queue('jobs')
     const { item: broken } = await jobs.add('broken')
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
     expect(refused.message).toContain(broken.id)
   })
 
-  test('a damaged item whose time has come keeps no other delay from ending', async () => {
+  test('a damaged delayed item that is due does not keep other delays from ending', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada', background: false })
     const jobs = hf.queue('jobs')
     const runAt = env.now() + 1_000

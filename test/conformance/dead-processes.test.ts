@@ -38,7 +38,7 @@ const range = (from: number, count: number) => Array.from({ length: count }, (_,
 const container = { hostName: 'container', pidNamespace: 'pid:[9]' }
 
 forEachEngine((engine) => {
-  test('everything that 150 dead processes held is given back by one recovery [S5c-1]', async () => {
+  test('one recovery reclaims everything that 150 dead processes held [S5c-1]', async () => {
     const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
     const host = machine(env)
     const pids = range(1_000, 150)
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
     expect(await survivor.queue('jobs').stats()).toMatchObject({ pending: 150, processing: 0 })
   })
 
-  test('everything that 120 processes held which ended meanwhile is given back by one recovery [S5c-1]', async () => {
+  test('one recovery reclaims everything held by 120 processes that have since ended [S5c-1]', async () => {
     const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
     const pids = range(1_000, 120)
     const ids = await joinMany(hf, env, pids)
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('jobs').stats()).toMatchObject({ pending: 120, processing: 0 })
   })
 
-  test('a process ends when it holds nothing of its own, whatever others claimed in its name [S5c-1]', async () => {
+  test('a process is ended once it holds nothing of its own, whatever others claimed in its name [S5c-1]', async () => {
     const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
     const [id = ''] = await joinMany(hf, env, [7])
     await hf.queue('jobs').addMany(range(0, 250).map((payload) => ({ payload })))
@@ -107,8 +107,8 @@ forEachEngine((engine) => {
     expect((await hf.agents.list()).map((each) => each.id)).not.toContain(id)
   })
 
-  describe('processes that nobody can judge', () => {
-    test('do not keep a dead one of this machine from being found, however many they are [S5c-1]', async () => {
+  describe('processes that cannot be judged', () => {
+    test('do not hide a dead process of this machine, however many they are [S5c-1]', async () => {
       const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       await joinMany(hf, env, range(1_000, 510), container)
       const host = machine(env)
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
       expect(await survivor.queue('jobs').stats()).toMatchObject({ pending: 1, processing: 0 })
     })
 
-    test('end after ten minutes of silence when they hold nothing [S5c-1]', async () => {
+    test('are ended after ten minutes of silence if they hold nothing [S5c-1]', async () => {
       const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       const [idle = '', busy = ''] = await joinMany(hf, env, [7, 8], container)
       await hf.queue('jobs').add('p')
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
       expect((await hf.agents.list()).map(({ id }) => id)).not.toContain(busy)
     })
 
-    test('all end in one recovery, however many they are, and whatever others hold that are as silent [S5c-1]', async () => {
+    test('are all ended by one recovery, however many there are, whatever other silent ones hold [S5c-1]', async () => {
       const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       await joinBusy(hf, env)
       // Later than those that hold something: whoever looks for the longest silence finds these last.
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       expect(instancesEnded).toBe(510)
     })
 
-    test('end though hundreds that are as silent hold something, without being called [S5c-1]', async () => {
+    test('are ended in the background although hundreds of equally silent ones hold something [S5c-1]', async () => {
       const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       await joinBusy(hf, env)
       await env.advance(1)
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       expect(events.at(-1)).toMatchObject({ kind: 'instance.ended', agent: 'zoe' })
     })
 
-    test('stay while they are registered or were named by a claim: those do not beat [S5c-1]', async () => {
+    test('are kept while they are registered or named by a claim: those send no heartbeats [S5c-1]', async () => {
       const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       const identity = { ...env.host.identity, ...container, pid: 9, startTime: 'then' }
       const inside = await store.open({
@@ -200,7 +200,7 @@ forEachEngine((engine) => {
       expect((await hf.agents.list()).map(({ agent }) => agent).sort()).toEqual(['named', 'registered'])
     })
 
-    test('stay while this machine sees them alive, be they silent [S5c-1]', async () => {
+    test('are kept while this machine sees them alive, even if they are silent [S5c-1]', async () => {
       const { hf, env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       await joinMany(hf, env, [7])
       const judge = await store.open({
@@ -215,7 +215,7 @@ forEachEngine((engine) => {
       expect((await judge.recovery.detectAndRecoverStale()).instancesEnded).toBe(0)
     })
 
-    test('no longer count among those a message is for [S5c-1]', async () => {
+    test('no longer receive broadcasts [S5c-1]', async () => {
       const { hf, env } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       await joinMany(hf, env, [7, 8], container)
       await hf.messages.register('bob')
@@ -233,7 +233,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a process that was silent for long and wakes joins again and goes on [S5c-1]', async () => {
+  test('a process that wakes after a long silence joins again and carries on [S5c-1]', async () => {
     const { env, store } = await engine.open({ background: false, recovery: false })
     const [here, elsewhere] = [machine(env), machine(env, container)]
     const sleeper = await store.open({ agent: 'sleeper', environment: elsewhere.process(5), ...rareProbes })

@@ -7,7 +7,7 @@ import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   describe('a delayed item', () => {
-    test('is not served before its time, by any claim, and is at it [Q12]', async () => {
+    test('is not returned by any claim before its time, and is returned when it is due [Q12]', async () => {
       const { q, env } = await openJobs(engine)
       const runAt = env.now() + 10_000
       const { item, position } = await q.add('later', { runAt: new Date(runAt) })
@@ -26,7 +26,7 @@ forEachEngine((engine) => {
       expect(inTime.item).toMatchObject({ id: item.id, runAt: null })
     })
 
-    test('wakes nobody who waits for another queue', async () => {
+    test('does not wake processes that wait for another queue', async () => {
       const { hf, q, env } = await openJobs(engine)
       await hf.queue('other').add('later', { delayMs: 1_000 })
 
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
       expect(look).toMatchObject({ ready: false, nextDueAt: null })
     })
 
-    test('may be given as a delay from now, alone, among many and with a change [S6-25]', async () => {
+    test('may be given as a delay from now: alone, among many and with a change [S6-25]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const delayMs = 10_000
       const runAt = env.now() + delayMs
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ total: 0 })
     })
 
-    test('whose time has passed already is in line at once [Q12]', async () => {
+    test('whose time has already passed is in line at once [Q12]', async () => {
       const { q, env } = await openJobs(engine)
 
       const { item, position } = await q.add(null, { runAt: env.now() - 1 })
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
       expect(position).toBe(1)
     })
 
-    test('takes its place by priority and age once it is due [Q5]', async () => {
+    test('is ordered by priority and age once it is due [Q5]', async () => {
       const { q, env } = await openJobs(engine)
       await q.add('delayed', { runAt: env.now() + 1_000 })
       await env.advance(1)
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
       expect(order.map(({ item }) => item.payload)).toEqual(['delayed', 'younger'])
     })
 
-    test('comes due for a worker without any call [Q12]', async () => {
+    test('reaches a worker when it is due, without any call [Q12]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const seen: unknown[] = []
       const worker = hf.work(q, (item) => {
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       expect(seen).toEqual(['later'])
     })
 
-    test('costs a claim of others nothing, however many stand in front [Q12]', async () => {
+    test('adds nothing to the cost of other claims, however many are ahead [Q12]', async () => {
       const { q, env } = await openJobs(engine)
       const runAt = env.now() + 86_400_000
       for (let batch = 0; batch < 3; batch++)
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
   })
 
   describe('a failed job', () => {
-    test('is tried again after a wait, with its error and its failure kept [Q19]', async () => {
+    test('is retried after a delay, with its error and failure count kept [Q19]', async () => {
       const { q, env } = await openJobs(engine)
       await q.add(null)
       const { item } = await claimed(q.next({ agent: 'worker-1' }))
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
       expect(again.item).toMatchObject({ id: item.id, attempts: 2, failures: 1 })
     })
 
-    test('waits longer each time, within half and whole of a doubling step [Q19]', async () => {
+    test('waits longer each time, between half of a doubling step and all of it [Q19]', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('jobs', { maxAttempts: 6 })
       await q.add(null)
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       }
     })
 
-    test('waits as long as its caller says, up to the most it says [Q19]', async () => {
+    test('waits as long as its caller says, up to the caller’s maximum [Q19]', async () => {
       const { q, env } = await openJobs(engine)
       await q.add(null)
       const { item } = await claimed(q.next({ agent: 'worker-1' }))
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
       expect((runAt ?? 0) - env.now()).toBeLessThanOrEqual(10_000)
     })
 
-    test('waits as its queue says, unless its worker or its caller says otherwise [S6-25]', async () => {
+    test('waits as its queue says, unless the worker or the caller says otherwise [S6-25]', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('jobs', { backoff: { baseMs: 600_000, factor: 1 } })
       const wait = async (fail: (id: string) => Promise<QueueItem<unknown>>) => {
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('without a base is ready again at once, however often it failed before [S5c-14]', async () => {
+    test('without a base delay is ready again at once, however often it failed before [S5c-14]', async () => {
       const { hf, q } = await openJobs(engine)
       const tired = { id: randomUUID(), state: 'pending', failures: 400, maxAttempts: 1_000, addedAt: 1 }
       await hf.execute('queue.import', { queue: q.name, workflow: 'job', from: 'test', entries: [tired] })
@@ -267,7 +267,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('that is said to be hopeless ends failed at once [Q19]', async () => {
+    test('reported as not retryable is failed at once [Q19]', async () => {
       const { q } = await openJobs(engine)
       await q.add(null)
       const { item } = await claimed(q.next({ agent: 'worker-1' }))
@@ -277,7 +277,7 @@ forEachEngine((engine) => {
       expect(failed).toMatchObject({ state: 'failed', failures: 1 })
     })
 
-    test('can be retried by an operator, who forgives its failures [Q20]', async () => {
+    test('can be retried by an operator, which resets its failures [Q20]', async () => {
       const { q } = await openJobs(engine)
       await q.add(null)
       const { item } = await claimed(q.next({ agent: 'worker-1' }))
@@ -315,7 +315,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('attempts count claims, failures handled failures and crashes lost holders [Q17] [Q19]', async () => {
+  test('attempts count claims, failures count handled failures, and crashes count lost holders [Q17] [Q19]', async () => {
     const { q, env } = await openJobs(engine)
     const { item } = await q.add(null)
     await q.next({ agent: 'worker-1' })

@@ -5,8 +5,8 @@ import { machine } from '../support/processes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  describe('a dry run changes nothing and says what would be done', () => {
-    test('of cleaning up finished items', async () => {
+  describe('a dry run changes nothing and says what would happen', () => {
+    test('when cleaning up finished items', async () => {
       const { hf } = await engine.open()
       await finished(hf, 3)
 
@@ -17,7 +17,7 @@ forEachEngine((engine) => {
       expect(done).toEqual(tried)
     })
 
-    test('of cancelling messages that wait', async () => {
+    test('when cancelling pending messages', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await hf.messages.register('bob')
       await hf.messages.sendWithAck('bob', { content: 1 })
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
       expect(await hf.messages.getPendingCount()).toBe(1)
     })
 
-    test('of taking the locks of an agent', async () => {
+    test('when taking an agent’s locks', async () => {
       const { hf } = await engine.open()
       await hf.locks.acquireLock('deploy', { agent: 'bob' })
       const input = { agent: 'bob', reason: 'it left' }
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
       expect(done).toEqual(tried)
     })
 
-    test('of reclaiming what is silent', async () => {
+    test('when reclaiming silent leases', async () => {
       const { hf, env } = await engine.open({ agent: 'ada' })
       const { item } = await hf.queue('q').add(1, { key: 'k' })
       await hf.queue('q').next({ renew: false })
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
   })
 
   describe('recovery by age', () => {
-    test('takes only what lapsed longer ago, of every kind', async () => {
+    test('takes only leases that lapsed longer ago, of every kind', async () => {
       const { hf, env } = await engine.open({ recovery: false })
       await lapse(hf, 'old')
       await env.advance(60_000)
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       expect(rest).toMatchObject({ entriesReclaimed: 1, locksCleaned: 1 })
     })
 
-    test('does not wait for what the dead held', async () => {
+    test('does not wait for what dead processes held', async () => {
       const { env, store } = await engine.open({ background: false })
       const host = machine(env)
       const hf = await store.open({ environment: host.process(100), recovery: false })
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a process that claims name is known once for each agent, and its leases are as long as manual ones', async () => {
+  test('a process named by claims is recorded once per agent, and its leases are as long as manual ones', async () => {
     const { hf, env } = await engine.open({ agent: 'ada' })
     await hf.queue('q').add(1)
     const identity = { ...env.host.identity, pid: 4711, startTime: 'then' }

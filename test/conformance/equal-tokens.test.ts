@@ -1,10 +1,10 @@
-/** Tokens are told apart within one resource; two resources may have the same. */
+/** Tokens are unique within one resource; two resources may have the same one. */
 import { expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('two leases granted in one millisecond are each renewed in their own time [L4]', async () => {
+  test('two leases granted in the same millisecond are each renewed on time [L4]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
     const long = await take(hf, 'long', { leaseMs: 600_000 })
     const short = await take(hf, 'short', { leaseMs: 3_000 })
@@ -16,7 +16,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.isLockedBy('short')).toBe(true)
   })
 
-  test('losing one of two leases granted in one millisecond does not disturb the other', async () => {
+  test('losing one of two leases granted in the same millisecond does not disturb the other', async () => {
     const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
     const [kept, lost] = [
       await take(hf, 'kept', { leaseMs: 3_000 }),

@@ -11,7 +11,7 @@ const mended = 'nul \ufffd, half \ufffd'
 const longUpTo = (length: number) => `${'x'.repeat(length - 1)}🎉🎉`
 
 forEachEngine((engine) => {
-  test('an error has the name of its class, also in the bundle and across a thread [S5-23]', async () => {
+  test('an error has the name of its class, even in the bundle and across threads [S5-23]', async () => {
     const { hf } = await engine.openInRealTime({ agent: 'ada', durability: 'normal' })
     await hf.queue('q').add(1, { key: 'k' })
 
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
     expect(failed?.error?.code).toBe(mended)
   })
 
-  test('a failure told in odd words is told', async () => {
+  test('a failure with an unusual message is reported with it', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const q = hf.queue('jobs')
     await q.add(null)
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
     expect(outcomes[0]?.error?.slice(0, 100)).toBe(words === odd ? mended : 'x'.repeat(100))
   })
 
-  test('a batch that breaks with odd words is paused with them', async () => {
+  test('a batch that fails with an unusual message is paused with it as the reason', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     async function* items() {
       yield 'a'

@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     }
     const first = async (events: AsyncGenerator<Event>) => (await events.next()).value?.seq
 
-    test('begins with the oldest that is left when it asks for all [S5c-16]', async () => {
+    test('starts with the oldest remaining event when it asks for all [S5c-16]', async () => {
       const { hf, all, through } = await sealed()
 
       expect(through).toBe(all[3])
@@ -29,7 +29,7 @@ forEachEngine((engine) => {
       expect(await first(hf.events({ since: through }))).toBe(all[4])
     })
 
-    test('is told where they begin when it would skip some [S5c-16]', async () => {
+    test('is told where events begin if it would skip some [S5c-16]', async () => {
       const { hf, all, through } = await sealed()
       const since = all[2] as number
 
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
       expect(await refusalCode(() => hf.execute('events.list', { since, subject: 'item' }))).toBe('NOT_FOUND')
     })
 
-    test('that was too slow is told, instead of going on behind the gap [S5c-16]', async () => {
+    test('that was too slow is told so, instead of continuing past the gap [S5c-16]', async () => {
       const { hf, env } = await engine.open({ background: false })
       await hf.queue('jobs').addMany(Array.from({ length: 501 }, (_, number) => ({ payload: number })))
       await whenReadable(hf)
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('events of one kind of thing are found page by page, either way [S5e-1]', async () => {
+  test('events of one kind of thing are found page by page, in either direction [S5e-1]', async () => {
     const { hf } = await engine.open({ background: false })
     for (let number = 0; number < 5; number++) {
       await hf.queue('jobs').add(number)
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
     expect(await refusalCode(() => hf.execute('events.list', { id: 'key-1' }))).toBe('INVALID')
   })
 
-  test('each change of an item has its event, in order, by whom and under which token [Q25] [X2]', async () => {
+  test('each change of an item has its event, in order, with agent and token [Q25] [X2]', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('main', { workflow: 'merge' })
     await q.submit('w1', { headSha: 'abcd', agent: 'author' })
@@ -121,7 +121,7 @@ forEachEngine((engine) => {
     expect(events[4]).toMatchObject({ token: item.token, queue: 'main' })
   })
 
-  test('versions of one thing grow by one with each of its events [Q25] [Q18]', async () => {
+  test('the version of a thing increases by one with each of its events [Q25] [Q18]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await busyDay(q)
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
     expect(byThing.size).toBeGreaterThan(4)
   })
 
-  test('numbers of the feed only grow and the feed has no gaps for a reader that goes on [Q25]', async () => {
+  test('event numbers only increase, and a reader that continues sees no gaps [Q25]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await busyDay(q)
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
     expect(rest).toEqual(all.slice(Math.floor(all.length / 2) + 1))
   })
 
-  test('replaying the feed rebuilds every item but its renewal times [Q25] [X2]', async () => {
+  test('replaying the feed rebuilds every item except its renewal times [Q25] [X2]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await busyDay(q)
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
     expect(await readFeed(hf)).toEqual(before)
   })
 
-  test('a change that the store could not write leaves no event, and none without its change [X2]', async () => {
+  test('a change that the store could not write leaves no event, and no event is left without its change [X2]', async () => {
     const { hf, store } = await engine.open()
     const q = hf.queue('jobs')
     await q.add(null, { key: 'k' })
@@ -200,7 +200,7 @@ forEachEngine((engine) => {
     expect(await q.events('k')).toEqual(before)
   })
 
-  test('moving to the present state changes nothing: no event, no version [Q2] [E-17]', async () => {
+  test('moving to the current state changes nothing: no event, no version [Q2] [E-17]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await q.add(null, { key: 'k' })
@@ -230,7 +230,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('the newest few of an item come oldest first, and 0 of them are none [Q25]', async () => {
+  test('the newest few events of an item come oldest first, and asking for 0 returns none [Q25]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await q.add(null, { key: 'k' })
@@ -243,7 +243,7 @@ forEachEngine((engine) => {
     expect(await q.events('k', { limit: 0 })).toEqual([])
   })
 
-  test('all events of an item are read, however many there are [Q25]', async () => {
+  test('all events of an item can be read, however many there are [Q25]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     const { item } = await q.add(null)
@@ -337,7 +337,7 @@ forEachEngine((engine) => {
       await reading
     })
 
-    test('is told only what it asks for, in order [S6-26]', async () => {
+    test('yields only what it asked for, in order [S6-26]', async () => {
       const { hf } = await engine.open()
       const jobs = hf.queue('jobs')
       const others = hf.queue('others')
@@ -374,7 +374,7 @@ forEachEngine((engine) => {
       [{ queue: '' }, 'queue'],
       [{ id: 'x' }, 'subject'],
       [{ kind: ['item.failed'] }, 'kinds'],
-    ])('is refused a filter that nothing could pass: %o [S6-26]', async (options, hint) => {
+    ])('refuses a filter that nothing could match: %o [S6-26]', async (options, hint) => {
       const { hf } = await engine.open()
 
       const refused = await refusal(() => hf.events(options as EventOptions).next())
@@ -383,7 +383,7 @@ forEachEngine((engine) => {
       expect(refused.message).toContain(hint)
     })
 
-    test('reads more than a page without losing or repeating one [Q25]', async () => {
+    test('reads past a page without losing or repeating an event [Q25]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
       await q.addMany(Array.from({ length: 1_000 }, () => ({ payload: null })))

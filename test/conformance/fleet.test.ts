@@ -8,7 +8,7 @@ import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   describe('status', () => {
-    test('counts queues, shows what is held by whom, and who takes part', async () => {
+    test('counts queues, shows who holds what, and which agents take part', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await hf.queue('builds').addMany([{ payload: 1 }, { payload: 2 }])
       await hf.queue('builds').next()
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
       expect(status.alerts).toEqual([])
     })
 
-    test('shows a lapsed lease as lapsed before any sweep, and that nobody heals', async () => {
+    test('shows a lapsed lease as lapsed before any sweep, and says that no process heals', async () => {
       const { hf, env } = await engine.open({ agent: 'ada', background: false, recovery: false })
       await hf.queue('q').add(1)
       await hf.queue('q').next({ leaseMs: 1_000 })
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
       expect(status.alerts).toMatchObject([{ code: 'recovery_late' }])
     })
 
-    test('tells of quarantine, dead letters, crashing agents and work nobody claims', async () => {
+    test('reports quarantine, dead letters, crashing agents and work that nobody claims', async () => {
       const { hf, env } = await engine.open({ agent: 'ada', background: false })
       await hf.queue('fragile', { maxCrashes: 3 }).define()
       await hf.queue('fragile').add(1)
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
   })
 
   describe('explain', () => {
-    test('finds what a word means: a key, an id, a lock, a message, a run, an agent, a queue', async () => {
+    test('finds what a name refers to: a key, an id, a lock, a message, a run, an agent, a queue', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const { item } = await hf.queue('builds').add(1, { key: 'main' })
       await hf.locks.acquireLock('deploy', { run: 'spring' })
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
       expect(await kinds('gone')).toEqual(['agent'])
     })
 
-    test('of a word that means several things wants to know which', async () => {
+    test('of an ambiguous name asks which one is meant', async () => {
       const { hf } = await engine.open()
       await hf.queue('same').add(1, { key: 'same' })
       await hf.locks.acquireLock('same')
@@ -135,7 +135,7 @@ forEachEngine((engine) => {
       expect(await refusalCode(() => hf.fleet.explain('same', { kind: 'run' }))).toBe('NOT_FOUND')
     })
 
-    test('names the holder, its process and what happens when, with the history', async () => {
+    test('names the holder, its process and what happens next, with the history', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await hf.queue('q').add(1, { key: 'k' })
       await hf.queue('q').next()
@@ -151,7 +151,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('says of a dead holder how that is known, and what frees its work', async () => {
+    test('says how the death of a holder is known, and what frees its work', async () => {
       const { hf, env, store } = await engine.open({ agent: 'ada', recovery: false })
       const here = machine(env)
       const worker = await store.open({ agent: 'worker', environment: here.process(4711), recovery: false })
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       expect(await hf.fleet.explain('k')).toMatchObject(expected)
     })
 
-    test('says what an item waits for, and when that is hopeless', async () => {
+    test('says what an item waits for, and whether that can still happen', async () => {
       const { hf } = await engine.open()
       const { item } = await hf.queue('q').add(1, { key: 'first' })
       await hf.queue('q').add(2, { key: 'second', blockers: [item.id] })
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
       expect(await hf.fleet.explain('y')).toMatchObject({ verdict: 'waiting', holder: { agent: 'bob' } })
     })
 
-    test('of a thing that is not there is refused', async () => {
+    test('of something that does not exist is refused', async () => {
       const { hf } = await engine.open()
       const kinds = ['item', 'message', 'run', 'queue'] as const
 
@@ -255,7 +255,7 @@ forEachEngine((engine) => {
       expect(findings.filter(({ level }) => level !== 'ok')).toEqual([])
     })
 
-    test('finds lapsed leases, and a fix gives them back', async () => {
+    test('finds lapsed leases, and a fix reclaims them', async () => {
       const { hf, env } = await engine.open({ recovery: false })
       await hf.queue('q').add(1)
       await hf.queue('q').next({ leaseMs: 0, renew: false })
@@ -271,7 +271,7 @@ forEachEngine((engine) => {
       expect(mended.findings).toContainEqual(expect.objectContaining({ check: 'leases', level: 'ok' }))
     })
 
-    test('tells of acknowledged commits that the server lost, wherever the store has gone since [S5b-15]', async () => {
+    test('reports acknowledged commits that the server lost, wherever the store has moved since [S5b-15]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const loss = { timeline: 2, known: 1, acknowledged: 7, found: 3, durability: 'full' } as const
       await hf.execute('store.noteCommitLoss', loss)
@@ -283,7 +283,7 @@ forEachEngine((engine) => {
       expect(events).toMatchObject([{ kind: 'store.commits_lost', agent: 'ada', detail: loss }])
     })
 
-    test('tells that healing failed, and is then unhealthy', async () => {
+    test('reports that healing failed, and is then unhealthy', async () => {
       const { hf, env, store } = await engine.open({ recovery: false })
       await hf.queue('q').add(1)
       await hf.queue('q').next({ leaseMs: 0, renew: false })
@@ -301,7 +301,7 @@ forEachEngine((engine) => {
   })
 
   describe('prime', () => {
-    test('heals before it speaks, so that what somebody lost can be claimed [S5-14]', async () => {
+    test('heals before it answers, so that lost work can be claimed [S5-14]', async () => {
       const { hf, env } = await engine.open({ agent: 'boss', background: false })
       await hf.tasks.addTask('Write the parser', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1', { agent: 'gone', leaseMs: 1_000 })
@@ -313,7 +313,7 @@ forEachEngine((engine) => {
       expect(page.advice[0]).toMatchObject({ operation: 'tasks.claimNext' })
     })
 
-    test('speaks also where healing fails, which is told [S5-14]', async () => {
+    test('answers even if healing fails, and says so [S5-14]', async () => {
       const lines = collectLogs()
       const { hf, env, store } = await engine.open({
         agent: 'boss',
@@ -332,7 +332,7 @@ forEachEngine((engine) => {
       expect(lines.named('recovery.failed')).toHaveLength(1)
     })
 
-    test('knows what a process renews, and what is to be renewed by hand [S5c-30]', async () => {
+    test('knows which leases a process renews, and which are to be renewed by hand [S5c-30]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       for (const key of ['T-1', 'T-2', 'T-3']) await hf.tasks.addTask(key, { key })
       await hf.tasks.claimTaskForAgent('T-1')
@@ -374,7 +374,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('watch tells the status again and again, until it is enough', async () => {
+  test('watch repeats the status until it is stopped', async () => {
     const { hf, env } = await engine.open()
     const enough = new AbortController()
     const seen: number[] = []
@@ -393,7 +393,7 @@ forEachEngine((engine) => {
     expect(seen).toEqual([0, 1])
   })
 
-  test('watch looks again soon after a change, and seldom while there is none [S5-25]', async () => {
+  test('watch refreshes soon after a change, and rarely otherwise [S5-25]', async () => {
     const { hf, env } = await engine.open({ background: false })
     const enough = new AbortController()
     const looks: number[] = []
@@ -416,7 +416,7 @@ forEachEngine((engine) => {
     expect(looks).toHaveLength(4)
   })
 
-  test('looks change nothing', async () => {
+  test('reads change nothing', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     await hf.queue('q').add(1, { key: 'k' })
     const before = await store.readTables()

@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     ['a number', 5, '5'],
     ['true', true, 'true'],
     ['a list', ['5'], '5'],
-  ])('an owner or a host that is %s is none [S5c-9]', async (_, odd, asked) => {
+  ])('an owner or host that is %s counts as none [S5c-9]', async (_, odd, asked) => {
     const { hf, add } = await openTasks(engine)
     const { id } = await add({ owner: odd, host: odd })
     const found = async (filter: object) => (await hf.tasks.listTasks(filter)).tasks.map((task) => task.id)
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('whatever its data says, a task is shown as tasks are, and can be edited [S5c-9]', async () => {
+  test('whatever its data says, a task is shown like any other and can be edited [S5c-9]', async () => {
     const { hf, add } = await openTasks(engine)
     const odd = [null, 5, 'word', ['word', 5, null, { at: 1 }], { word: 'word' }]
     const ids: string[] = []
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
     expect(hints).toBeDefined()
   })
 
-  test('a note that is none is not shown, and one that is stays [S5c-9]', async () => {
+  test('an invalid note is not shown, and a valid one is kept [S5c-9]', async () => {
     const { hf, add } = await openTasks(engine)
     const note = { at: 1, by: 'ada', text: 'here' }
     await add({ notes: [note, { at: 'then', by: 1, text: null }, 'here', null] })

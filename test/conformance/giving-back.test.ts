@@ -8,11 +8,11 @@ import { whileTimePasses } from '../support/wake.ts'
 
 const leaseMs = 30_000
 const patienceMs = 2_000
-/** Whoever is held up is told so at once, and asks again. */
+/** A blocked call fails at once, and is retried. */
 const busyTimeoutMs = 1
 
 forEachEngine((engine) => {
-  describe('a lock whose release is not answered', () => {
+  describe('a lock whose release gets no answer', () => {
     test('is released once the store is back, and is not renewed until then [S5b-16]', async () => {
       const { hf, env, letGo } = await heldUp(engine, ({ hf }) => take(hf, 'press'))
 
@@ -26,7 +26,7 @@ forEachEngine((engine) => {
       expect((await hf.locks.list()).locks).toEqual([])
     })
 
-    test('is released within the patience of the call, if the store is back by then [S5b-16]', async () => {
+    test('is released within the call’s patience, if the store is back by then [S5b-16]', async () => {
       const { hf, env, letGo } = await heldUp(engine, ({ hf }) => take(hf, 'press'))
 
       const released = hf.locks.releaseLock('press')
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
       expect(await released).toBe(true)
     })
 
-    test('allows no effect any more, and fires its signal only when it has lapsed [S5b-16]', async () => {
+    test('no longer allows any effect, and fires its signal only when it has lapsed [S5b-16]', async () => {
       const { hf, env, before, letGo } = await heldUp(engine, ({ hf }) => take(hf, 'press'))
       const lease = before.lease as Lease
       const { signal } = lease
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
     test.each([
       ['at once', 0],
       ['and waits', 10_000],
-    ])('is not held against its own process that asks for it again %s [S5b-16]', async (_, waitMs) => {
+    ])('does not count as held when its own process asks for it again %s [S5b-16]', async (_, waitMs) => {
       const { hf, env, before, letGo } = await heldUp(engine, ({ hf }) => take(hf, 'press'))
 
       const released = hf.locks.releaseLock('press')
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       expect((await again).lease?.isHeld).toBe(true)
     })
 
-    test('that its process took twice is released as often as asked, and no more [S5b-16]', async () => {
+    test('that its process took twice is released as often as asked, and not more [S5b-16]', async () => {
       const { hf, env, store, before } = await opened(engine, async ({ hf }) => {
         await take(hf, 'press', { reentrant: true })
         return take(hf, 'press', { reentrant: true })
@@ -143,7 +143,7 @@ forEachEngine((engine) => {
       expect(await hf.queue('q').complete(item.id)).toMatchObject({ state: 'done' })
     })
 
-    test('whose completion is refused when it is repeated stays with its holder, too [S5b-16]', async () => {
+    test('whose repeated completion is refused stays with its holder too [S5b-16]', async () => {
       const { hf, env, before, letGo } = await heldUp(engine, claimOne)
       const { item } = before
       const lease = before.lease as Lease
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
       expect(lease.isHeld).toBe(true)
     })
 
-    test('that is being completed is not claimed again by its process [S5b-16]', async () => {
+    test('that is being completed is not claimed again by its own process [S5b-16]', async () => {
       const { hf, env, before, letGo } = await heldUp(engine, async ({ hf }) => {
         const queue = hf.queue('q', { slots: 1 })
         await queue.addMany([{ payload: 1 }, { payload: 2 }])
@@ -177,7 +177,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a task that is renewed by hand is so no more once its holder asked to complete it [S5b-16]', async () => {
+  test('manual renewal of a task stops once its holder has asked to complete it [S5b-16]', async () => {
     const { hf, env, before, letGo } = await heldUp(engine, async ({ hf }) => {
       await hf.tasks.addTask('work', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1', { renew: false, leaseMs })
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
     expect(await hf.tasks.getTask('T-1')).toMatchObject({ status: 'Done' })
   })
 
-  test('a batch whose lock could not be released says what became of its run [S5b-16]', async () => {
+  test('a batch whose lock could not be released reports the outcome of its run [S5b-16]', async () => {
     const { hf, env, store } = await opened(engine, async () => {})
     let letGo = async () => {}
     const onComplete = async () => {
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
     expect((await hf.locks.list()).locks).toEqual([])
   })
 
-  test('a worker whose handler completed the item itself finishes it all the same when that was refused [S5b-16]', async () => {
+  test('a worker finishes an item itself if its handler’s own completion was refused [S5b-16]', async () => {
     const { hf, env } = await opened(engine, ({ hf }) => hf.queue('q').add(null))
     const worker = hf.work('q', async ({ id, version }) => {
       void hf

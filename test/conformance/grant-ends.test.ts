@@ -13,7 +13,7 @@ async function claimed(hf: Holdfast, payload: unknown): Promise<QueueItem<unknow
 }
 
 forEachEngine((engine) => {
-  test('an item that its holder finished, failed or gave back was not lost [S5c-30]', async () => {
+  test('an item that its holder finished, failed or released was not lost [S5c-30]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const q = hf.queue('jobs')
     const [done, failed, released] = [await claimed(hf, 1), await claimed(hf, 2), await claimed(hf, 3)]

@@ -4,7 +4,7 @@ import { claimed, refusal } from '../support/outcomes.ts'
 import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('an item released by key and token is no longer held here, and its signal stays quiet [S5b-7]', async () => {
+  test('an item released by key and token is no longer held here, and its signal does not fire [S5b-7]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada', ...rareProbes })
     const zoe = await store.open({ agent: 'zoe', ...rareProbes })
     const q = hf.queue('jobs')
@@ -22,7 +22,7 @@ forEachEngine((engine) => {
     expect(signal?.aborted).toBe(false)
   })
 
-  test('a task released by key and token is no longer held here, and its signal stays quiet [S5b-7]', async () => {
+  test('a task released by key and token is no longer held here, and its signal does not fire [S5b-7]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
     await hf.tasks.addTask('one', { key: 'T-1' })
     const claim = await hf.tasks.claimTaskForAgent('T-1')
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     expect(signal?.aborted).toBe(false)
   })
 
-  test('a write by key and token that is refused as lost tells the work at once [S5b-7]', async () => {
+  test('a write by key and token that is refused as lost fires the signal at once [S5b-7]', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     const operator = await store.open({ agent: 'op', background: false })
     const q = hf.queue('jobs')

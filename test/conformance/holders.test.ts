@@ -1,4 +1,4 @@
-/** Whoever reads a row sees its token. An act of the holder needs the holder's name as well. */
+/** Anyone who can read a row sees its token, so acting as the holder also needs the holder's name. */
 import type { Holdfast, TokenOptions } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
       expect(await eve.runs.get('r')).toBeNull()
     })
 
-    test('gets false for a release, which is audited [S5-15]', async () => {
+    test('gets false from a release, which is audited [S5-15]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada' })
       const eve = await store.open({ agent: 'eve' })
       const q = hf.queue('m', { workflow: 'merge' })
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
       expect(renewed).toEqual({ lost: leases })
     })
 
-    test('is answered where the completion is repeated [S5-15]', async () => {
+    test('gets the answer of a repeated completion [S5-15]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada' })
       const eve = await store.open({ agent: 'eve' })
       await hf.queue('q').add('p')
@@ -192,7 +192,7 @@ forEachEngine((engine) => {
       expect(await eve.queue('q').complete(item.id, { token: item.token })).toEqual(done)
     })
 
-    test('takes it as an operator, by force or transfer [S5-15]', async () => {
+    test('can take it as an operator, by force or transfer [S5-15]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada' })
       const eve = await store.open({ agent: 'eve' })
       const { lock } = await take(hf, 'press')
@@ -205,7 +205,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a handle acts for another agent where it says so [S5-15]', async () => {
+  test('a handle acts for another agent if told to [S5-15]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const q = hf.queue('q')
     await q.add('p')
@@ -227,7 +227,7 @@ forEachEngine((engine) => {
       }
     }
 
-    test('is the agent of a handle that is given none, so helpers act as one [S5-15]', async () => {
+    test('is the agent of a handle without one, so helpers act as one agent [S5-15]', async () => {
       const { hf, store } = await engine.open({ agent: 'coder-1' })
       const helper = await withAgent('coder-1', () => store.open())
       await hf.queue('q').add('p')
@@ -238,13 +238,13 @@ forEachEngine((engine) => {
       expect([helper.agent, done.state]).toEqual(['coder-1', 'done'])
     })
 
-    test('does not replace a name that is given [S5-15]', async () => {
+    test('does not replace an explicit name [S5-15]', async () => {
       const { store } = await engine.open({ agent: 'coder-1' })
 
       expect((await withAgent('other', () => store.open({ agent: 'mine' }))).agent).toBe('mine')
     })
 
-    test('is refused where it is no name [S5-15]', async () => {
+    test('is refused if it is not a valid name [S5-15]', async () => {
       const { store } = await engine.open()
 
       const refused = await refusal(() => withAgent('a\nb', () => store.open()))

@@ -63,7 +63,7 @@ forEachEngine((engine) => {
   let opened: Promise<Record<string, object>> | null = null
 
   test.each(nouns)(
-    'a method of %s given anything at all answers or refuses in words [S5-19] [S5-35]',
+    'a method of %s, given anything at all, returns or refuses with an explanation [S5-19] [S5-35]',
     async (noun) => {
       opened ??= engine.openInRealTimeForAll({ agent: 'ada' }).then(({ hf }) => nounsOf(hf))
       const of = (await opened)[noun] ?? expect.fail('there is such a noun')

@@ -7,7 +7,7 @@ import { retainFor } from '../support/retention.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('a call of many pieces ends under one key, and repeated it says the same [S6-5]', async () => {
+  test('a call that takes several transactions finishes under one key, and repeating it gives the same answer [S6-5]', async () => {
     const { hf } = await engine.open({ agent: 'ada', background: false })
     const names = Array.from({ length: 200 }, (_, index) => `lock-${index}`)
     await Promise.all(names.map((name) => hf.locks.acquireLock(name, { agent: 'bob' })))
@@ -28,7 +28,7 @@ forEachEngine((engine) => {
   })
 
   describe('a repeated request', () => {
-    test('has the first answer and does nothing more', async () => {
+    test('gets the first answer and has no further effect', async () => {
       const { hf, store } = await engine.open({ agent: 'a' })
       const first = await hf.queue('jobs').add({ n: 1 }, { idempotencyKey: 'k1' })
 
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       expect(await hf.queue('jobs').stats()).toMatchObject({ total: 1 })
     })
 
-    test('has the first answer also when it races itself', async () => {
+    test('gets the first answer even when it races itself', async () => {
       const { hf, store } = await engine.open({ agent: 'a' })
       const other = await store.open({ agent: 'a' })
 
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       expect(new Set(answers.map(({ item }) => item.id)).size).toBe(1)
     })
 
-    test('is the same whatever the order in which its options are written', async () => {
+    test('is the same in whatever order its options are written', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
       const first = await q.add({ n: 1 }, { key: 'w', priority: 2, idempotencyKey: 'k1' })
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       expect(again).toEqual(first)
     })
 
-    test('has the first answer also where the token was left out', async () => {
+    test('gets the first answer even if the token was left out', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
       await q.add(null, { key: 'w1' })
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       expect(again).toEqual(first)
     })
 
-    test('that was refused the first time is tried anew', async () => {
+    test('that was refused the first time is tried again', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
       await q.add(null, { key: 'w1' })
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       expect(item.key).toBe('w1')
     })
 
-    test('of a clean-up of many pieces ends', { timeout: 15_000 }, async () => {
+    test('of a clean-up in several transactions ends', { timeout: 15_000 }, async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
       const { ids } = await q.addMany(Array.from({ length: 501 }, () => ({ payload: null })))
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
   })
 
   describe('another request under the same key', () => {
-    test('is refused, naming the first, and does nothing', async () => {
+    test('is refused, naming the first, and has no effect', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
       await q.add({ n: 1 }, { idempotencyKey: 'k1' })
@@ -154,7 +154,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('the same request of another agent, as after a crash under a new pid', () => {
+  describe('the same request from another agent, as after a crash under a new pid', () => {
     const key = { idempotencyKey: 'k1' }
     const acts: Record<string, (hf: Holdfast) => Promise<unknown>> = {
       'queue.add': (hf) => hf.queue('jobs').add({ n: 1 }, key),
@@ -214,7 +214,7 @@ forEachEngine((engine) => {
     })
 
     test.each(['receiveAck', 'nack', 'markAsRead'] as const)(
-      'of %s is refused: who answers is part of the answer [S5c-41]',
+      'of %s is refused: the answer depends on the agent [S5c-41]',
       async (answer) => {
         const { hf } = await opened()
         await hf.messages.register('carol')
@@ -230,7 +230,7 @@ forEachEngine((engine) => {
     )
   })
 
-  test('a key of one namespace is none of another [S5c-41]', async () => {
+  test('the same key in another namespace is a different key [S5c-41]', async () => {
     const { hf, store } = await engine.open()
     const other = await store.open({ namespace: 'other' })
     const first = await hf.queue('jobs').add({ n: 1 }, { idempotencyKey: 'k1' })
@@ -240,7 +240,7 @@ forEachEngine((engine) => {
     expect(second.item.id).not.toBe(first.item.id)
   })
 
-  test('how long an answer is kept can be set [S5c-41]', async () => {
+  test('how long an answer is kept is configurable [S5c-41]', async () => {
     const { hf, env } = await engine.open({ recovery: false, retention: { answersMs: 30 * 60_000 } })
     const { item } = await hf.queue('jobs').add(null, { idempotencyKey: 'k1' })
 
@@ -255,7 +255,7 @@ forEachEngine((engine) => {
     expect(after.item.id).not.toBe(item.id)
   })
 
-  describe('where a token says which grant is meant, another token is another request', () => {
+  describe('if the token selects a grant, another token makes another request', () => {
     const key = { idempotencyKey: 'k1' }
     const pool = { slots: 2, agent: 'a' }
     const acts: Record<string, (hf: Holdfast, token: number) => Promise<unknown>> = {
@@ -278,7 +278,7 @@ forEachEngine((engine) => {
       expect(await act(hf, one.lock.lease.token)).toEqual(first)
     })
 
-    test('force of one slot is not force of all [L14]', async () => {
+    test('forcing one slot is not forcing all [L14]', async () => {
       const { hf } = await engine.open()
       const [one] = [await take(hf, 'pool', pool), await take(hf, 'pool', pool)]
       await hf.locks.forceRelease('pool', { token: one.lock.lease.token, reason: 'stuck', ...key })
@@ -301,7 +301,7 @@ forEachEngine((engine) => {
       expect(code).toBe('IDEMPOTENCY_MISMATCH')
     })
 
-    test('release of a slot of a processing lock is not release of another [Q8]', async () => {
+    test('releasing one slot of a processing lock is not releasing another [Q8]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge', slots: 2 })
       const tokenFor = async (agent: string) => {
@@ -316,7 +316,7 @@ forEachEngine((engine) => {
       expect(code).toBe('IDEMPOTENCY_MISMATCH')
     })
 
-    test('but left out, it is the caller’s own, also when the grant has ended by the first call', async () => {
+    test('but if left out, it is the caller’s own, even if the first call ended the grant', async () => {
       const { hf } = await engine.open()
       await take(hf, 'deploy')
 
@@ -327,7 +327,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('where a token only proves who asks, a new holder has the first answer', async () => {
+  test('if the token only proves who asks, a new holder gets the first answer', async () => {
     const { hf, env } = await engine.open({ recovery: false })
     const q = hf.queue('jobs')
     await q.add(null, { key: 'w1' })
@@ -345,7 +345,7 @@ forEachEngine((engine) => {
   })
 
   describe('a repeated claim', () => {
-    test('has the first item while its token is current', async () => {
+    test('returns the first item while its token is current', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
       await q.addMany([{ payload: 1 }, { payload: 2 }])
@@ -357,7 +357,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ processing: 1, pending: 1 })
     })
 
-    test('under the lock has the first item and lock while their tokens are current', async () => {
+    test('under the lock returns the first item and lock while their tokens are current', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
@@ -369,7 +369,7 @@ forEachEngine((engine) => {
     })
 
     test.each(['completed', 'released', 'reclaimed', 'granted anew'])(
-      'is LEASE_LOST once the item was %s, and takes no other',
+      'is LEASE_LOST once the item was %s, and takes no other item',
       async (end) => {
         const { hf, env } = await engine.open()
         const q = hf.queue('jobs')
@@ -390,7 +390,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('is renewed: its holder counts from now on, and so does the store', async () => {
+    test('renews the lease, for its holder and for the store', async () => {
       const { hf, env, store } = await engine.open()
       const q = hf.queue('jobs')
       await q.add(null)
@@ -405,7 +405,7 @@ forEachEngine((engine) => {
       expect([lease?.isHeld, rival.outcome]).toEqual([true, 'empty'])
     })
 
-    test('of the lock does not say that it is held once another has it', async () => {
+    test('of the lock is not reported as held once another has it', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       const request = { agent: 'worker-1', idempotencyKey: 'k1' }
@@ -417,7 +417,7 @@ forEachEngine((engine) => {
       expect(await refusalCode(() => q.acquireProcessingLock(request))).toBe('LEASE_LOST')
     })
 
-    test('of many items answers with those still held, renewed, and is LEASE_LOST once none is', async () => {
+    test('of many items returns those still held, renewed, and is LEASE_LOST once none is', async () => {
       const { hf, env } = await engine.open({ recovery: false })
       const q = hf.queue('jobs')
       await q.addMany([{ payload: 1 }, { payload: 2 }, { payload: 3 }])

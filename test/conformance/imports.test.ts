@@ -1,4 +1,4 @@
-/** Taking over what other programs left: once, in the states it had, with nobody's lease trusted. */
+/** Importing data of other programs: once, in its states, without trusting any lease. */
 import {
   type Holdfast,
   type ImportOptions,
@@ -25,7 +25,7 @@ const sources: readonly (readonly [Fixture, Import, count: number])[] = [
 
 forEachEngine((engine) => {
   describe.each(sources)('%s', (fixture, take, count) => {
-    test('is taken over once: the second time nothing changes, however much has happened since', async () => {
+    test('is imported once: the second time nothing changes, however much has happened since', async () => {
       const { hf, env } = await engine.open(rareProbes)
       const path = layFixture(aFolder(), fixture)
 
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       expect(await readFeed(hf)).toEqual(before)
     })
 
-    test('a dry run says the same and changes nothing', async () => {
+    test('a dry run reports the same and changes nothing', async () => {
       const { hf } = await engine.open()
       const path = layFixture(aFolder(), fixture)
       const before = await readFeed(hf)
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       expect(tried).toEqual({ ...done, dryRun: true })
     })
 
-    test('everything that was held is given back by recovery, and no lease outlives the import', async () => {
+    test('recovery reclaims everything that was held, and no lease outlives the import', async () => {
       const { hf } = await engine.open()
       const { lapsed } = await take(hf, layFixture(aFolder(), fixture))
 
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('entries of zjj keep their states, words of older versions included, and their history', async () => {
+  test('entries of zjj keep their states, including those of older versions, and their history', async () => {
     const { hf } = await engine.open()
 
     const report = await importZjj(hf, layFixture(aFolder(), 'zjj.db'))
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a merge queue of zjj goes on: what was held first by its priority, a stack in its order', async () => {
+  test('a merge queue of zjj continues: held entries first by priority, a stack in its order', async () => {
     const { hf } = await engine.open()
     await importZjj(hf, layFixture(aFolder(), 'zjj.db'))
     const q = hf.queue('merge', { workflow: 'merge' })
@@ -165,7 +165,7 @@ forEachEngine((engine) => {
     expect(second.known).toEqual(['the processing lock'])
   })
 
-  test('a processing lock somebody has here is not touched', async () => {
+  test('a processing lock held here is not touched', async () => {
     const { hf } = await engine.open()
     await hf.queue('merge', { workflow: 'merge' }).acquireProcessingLock({ agent: 'bob' })
 
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('merge').getProcessingLock()).toMatchObject({ holder: 'bob' })
   })
 
-  test('tasks of exarp-go keep their words, and one in progress comes back as Todo', async () => {
+  test('tasks of exarp-go keep their texts, and one in progress comes back as Todo', async () => {
     const { hf } = await engine.open()
 
     const report = await importExarpGo(hf, layFixture(aFolder(), 'exarp-go.db'))
@@ -222,7 +222,7 @@ forEachEngine((engine) => {
     expect(await hf.tasks.getTask('T-1770000000001')).toMatchObject({ status: 'Todo', owner: 'carol' })
   })
 
-  test('issues of beads become tasks: blocked by what blocked them, urgent first, the deferred kept back', async () => {
+  test('issues of beads become tasks: blocked by their blockers, urgent first, deferred ones held back', async () => {
     const { hf } = await engine.open()
 
     const report = await importBeads(hf, layFixture(aFolder(), 'beads.jsonl'))
@@ -268,7 +268,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('hundreds of issues given backwards arrive in pieces, each after what it waits for', async () => {
+  test('hundreds of issues in reverse order are imported in pieces, each after what it waits for', async () => {
     const { hf } = await engine.open()
     const lines = Array.from({ length: 250 }, (_, index) => ({
       id: `bd-${index}`,
@@ -295,7 +295,7 @@ forEachEngine((engine) => {
     ['in the same piece', 0],
     ['in a later piece', 150],
   ])(
-    'what waits for a row that the store refuses does not run too early, %s [S5c-32]',
+    'an item that waits for a row the store refuses does not run too early, %s [S5c-32]',
     async (_, between) => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('another of that key', { key: 'bd-taken' })
@@ -338,7 +338,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('a change stacked on one that the store refuses is not merged before somebody has looked [S5c-32]', async () => {
+  test('a change stacked on one that the store refuses is not merged until somebody has looked [S5c-32]', async () => {
     const { hf } = await engine.open()
     await hf.queue('merge', { workflow: 'merge' }).submit('waiting', { headSha: 'abcd' })
 
@@ -352,7 +352,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('merge').get('stacked')).toMatchObject({ phase: 'waiting', parent: null })
   })
 
-  test('an import that was interrupted goes on where it was', async () => {
+  test('an interrupted import resumes where it stopped', async () => {
     const { hf } = await engine.open()
     const text = Array.from({ length: 150 }, (_, index) =>
       JSON.stringify({ id: `bd-${index}`, title: 't' }),
@@ -368,7 +368,7 @@ forEachEngine((engine) => {
     expect((await hf.tasks.listTasks({ limit: 500 })).tasks).toHaveLength(150)
   })
 
-  test('an evaluation that was running is paused when its lock, which came lapsed, is freed', async () => {
+  test('a running evaluation is paused when its lock, imported as lapsed, is freed', async () => {
     const { hf } = await engine.open()
 
     const report = await importEvaluationLocks(hf, layFixture(aFolder(), 'evaluation-locks.json'))
@@ -406,7 +406,7 @@ forEachEngine((engine) => {
     expect(resumed.outcome).toBe('acquired')
   })
 
-  test('imports of one file by several processes at once take over each thing once', async () => {
+  test('concurrent imports of one file import each thing once', async () => {
     const { hf, store } = await engine.open()
     const path = layFixture(aFolder(), 'exarp-go.db')
     const handles = [hf, await store.open(), await store.open()]

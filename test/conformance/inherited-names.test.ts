@@ -1,4 +1,4 @@
-/** Words that every JavaScript object answers to. Somebody's queue, state or label may have one of them as its name. */
+/** Property names that every JavaScript object has. A queue, state or label may be called that. */
 import type { Holdfast, Workflow } from 'holdfast'
 import { importBeads } from 'holdfast'
 import { expect, test } from 'vitest'
@@ -50,31 +50,34 @@ forEachEngine((engine) => {
     ])
   })
 
-  test.each(words)('what lapsed in a state called %s is counted by recovery [S5c-20]', async (word) => {
-    const { hf, env } = await engine.open({ background: false, recovery: false })
-    const states = own(word, { held: true, lostTo: 'open', moves: ['done'], completeTo: 'done' })
-    const workflow: Workflow = {
-      name: 'errands',
-      initial: 'open',
-      failsRetryably: true,
-      retryForgives: true,
-      states: Object.fromEntries([
-        ...Object.entries(states),
-        ['open', { claimTo: word, moves: [] }],
-        ['done', { closed: 'succeeded', moves: [] }],
-      ]) as Workflow['states'],
-    }
-    const q = hf.queue('errands', { workflow })
-    for (let number = 0; number < 2; number++) await q.add({ number })
-    await q.claimMany(2, { leaseMs: 0 })
-    await env.advance(1000)
+  test.each(words)(
+    'leases that lapsed in a state called %s are counted by recovery [S5c-20]',
+    async (word) => {
+      const { hf, env } = await engine.open({ background: false, recovery: false })
+      const states = own(word, { held: true, lostTo: 'open', moves: ['done'], completeTo: 'done' })
+      const workflow: Workflow = {
+        name: 'errands',
+        initial: 'open',
+        failsRetryably: true,
+        retryForgives: true,
+        states: Object.fromEntries([
+          ...Object.entries(states),
+          ['open', { claimTo: word, moves: [] }],
+          ['done', { closed: 'succeeded', moves: [] }],
+        ]) as Workflow['states'],
+      }
+      const q = hf.queue('errands', { workflow })
+      for (let number = 0; number < 2; number++) await q.add({ number })
+      await q.claimMany(2, { leaseMs: 0 })
+      await env.advance(1000)
 
-    const { byState, entriesReclaimed } = await hf.recovery.detectAndRecoverStale()
+      const { byState, entriesReclaimed } = await hf.recovery.detectAndRecoverStale()
 
-    expect([entriesReclaimed, Object.entries(byState)]).toEqual([2, [[word, 2]]])
-  })
+      expect([entriesReclaimed, Object.entries(byState)]).toEqual([2, [[word, 2]]])
+    },
+  )
 
-  test('fields of these names stay in payload, data, progress, result and document [S5c-20]', async () => {
+  test('fields with these names stay in payload, data, progress, result and document [S5c-20]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
 
@@ -94,7 +97,7 @@ forEachEngine((engine) => {
     }
   })
 
-  test('a task may have these words as key, label, owner, host, holder and in its metadata [S5c-20]', async () => {
+  test('a task may use these names as key, label, owner, host, holder and in its metadata [S5c-20]', async () => {
     const { hf } = await engine.open()
 
     for (const word of words) {
@@ -118,7 +121,7 @@ forEachEngine((engine) => {
     expect(waves[0]).toEqual(words)
   })
 
-  test('a lock, an agent and a recipient may be called so [S5c-20]', async () => {
+  test('a lock, an agent and a recipient may have these names [S5c-20]', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
 
     for (const word of words) {
@@ -153,7 +156,7 @@ forEachEngine((engine) => {
     )
   })
 
-  test('an option called __proto__ is unknown, and what is in it does not count as given [S5c-20]', async () => {
+  test('an option called __proto__ is unknown, and its contents do not count as given [S5c-20]', async () => {
     const { hf } = await engine.open()
     await hf.tasks.addTask('first', { key: 'T-1' })
 
@@ -163,7 +166,7 @@ forEachEngine((engine) => {
     expect(await titleOf(hf)).toBe('first')
   })
 
-  test('the same workflow in another order is the same [S5c-21]', async () => {
+  test('a workflow written in another order is the same workflow [S5c-21]', async () => {
     const { hf } = await engine.open()
     const workflow = workflowOf('errands')
     const define = (given: Workflow) => hf.execute('workflow.define', { workflow: given })

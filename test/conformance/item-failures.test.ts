@@ -49,7 +49,7 @@ forEachEngine((engine) => {
     expect(error?.stack).toMatch(/^TypeError: no such user\n\s+at explode .*item-failures\.test/)
   })
 
-  test('[S5-4] a stack is kept within a bound, with its causes, and cannot draw on a terminal', async () => {
+  test('[S5-4] a stored stack has a bounded length, includes its causes, and cannot control a terminal', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('jobs')
     const { item } = await q.add(null, { maxAttempts: 1 })
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
     expect(error?.stack).not.toMatch(/[^\P{Cc}\n\t]/u)
   })
 
-  test('[S5-4] what cannot be put into words fails the item all the same', async () => {
+  test('[S5-4] a thrown value that cannot be turned into text still fails the item', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue<number>('jobs')
     const thrown = [Object.create(null), undefined, { status: 503 }, Symbol('odd'), 'x'.repeat(20_000)]
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('[S5-4] a handler that throws because its worker stops is no failure', async () => {
+  test('[S5-4] an error thrown because the worker stops is not a failure', async () => {
     const { logger, named } = collectLogs()
     const { hf, env } = await engine.open({ logger })
     const { item } = await hf.queue('jobs').add(null)
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('jobs').get(item.id)).toMatchObject({ state: 'pending', failures: 0, error: null })
   })
 
-  test('[S5-4] status tells succeeded from failed and cancelled items', async () => {
+  test('[S5-4] status separates succeeded from failed and cancelled items', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue<string>('jobs')
     await q.addMany(['good', 'good', 'bad'].map((payload) => ({ payload, maxAttempts: 1 })))

@@ -128,7 +128,7 @@ class Money {
 
 forEachEngine((engine) => {
   describe.each(Object.entries(places))('%s', (_what, { at, keep }) => {
-    test('that JSON cannot carry is refused with its path, and nothing is kept [S5-20] [S5-35]', async () => {
+    test('that JSON cannot represent is refused with its path, and nothing is stored [S5-20] [S5-35]', async () => {
       const { hf } = await engine.openInRealTime({ agent: 'ada', durability: 'normal' })
 
       for (const [what, { value, path }] of Object.entries(refused)) {
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
       }
     })
 
-    test('is the same on every engine, whatever the object says of itself [S5-31]', async () => {
+    test('is the same on every engine, whatever its toJSON does [S5-31]', async () => {
       const { hf } = await openFresh(engine)
       let asked = 0
       const value = {
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('undefined is no payload, no progress, no document and no content [S5-20]', async () => {
+  test('undefined is not a payload, progress, document or content [S5-20]', async () => {
     const { hf } = await openFresh(engine)
     const q = hf.queue<unknown>('q')
     const { item } = await q.add(null)
@@ -178,27 +178,30 @@ forEachEngine((engine) => {
     expect(await q.stats()).toMatchObject({ total: 1 })
   })
 
-  test.each([-1, 11, 0.5, 2 ** 31])('%d is no priority, wherever one is given [S5-20]', async (priority) => {
-    const { hf } = await openFresh(engine)
-    const { item } = await hf.queue('q').add(null)
-    await hf.tasks.addTask('t', { key: 'T-1' })
+  test.each([-1, 11, 0.5, 2 ** 31])(
+    '%d is not a priority, wherever one is given [S5-20]',
+    async (priority) => {
+      const { hf } = await openFresh(engine)
+      const { item } = await hf.queue('q').add(null)
+      await hf.tasks.addTask('t', { key: 'T-1' })
 
-    const codes = await Promise.all(
-      [
-        () => hf.queue('q').add(null, { priority }),
-        () => hf.queue('q').addMany([{ payload: 1, priority }]),
-        () => hf.queue('q').submit('w', { headSha: 'abcd', priority }),
-        () => hf.queue('q').setPriority(item.id, priority),
-        () => hf.tasks.addTask('t', { priority }),
-        () => hf.tasks.updateTask('T-1', { priority }),
-        () => hf.tasks.listTasks({ maxPriority: priority }),
-        () => hf.tasks.claimNext({ maxPriority: priority }),
-        () => hf.messages.sendWithAck('ada', { content: 1, priority }),
-      ].map(refusalCode),
-    )
+      const codes = await Promise.all(
+        [
+          () => hf.queue('q').add(null, { priority }),
+          () => hf.queue('q').addMany([{ payload: 1, priority }]),
+          () => hf.queue('q').submit('w', { headSha: 'abcd', priority }),
+          () => hf.queue('q').setPriority(item.id, priority),
+          () => hf.tasks.addTask('t', { priority }),
+          () => hf.tasks.updateTask('T-1', { priority }),
+          () => hf.tasks.listTasks({ maxPriority: priority }),
+          () => hf.tasks.claimNext({ maxPriority: priority }),
+          () => hf.messages.sendWithAck('ada', { content: 1, priority }),
+        ].map(refusalCode),
+      )
 
-    expect(new Set(codes)).toEqual(new Set(['INVALID']))
-  })
+      expect(new Set(codes)).toEqual(new Set(['INVALID']))
+    },
+  )
 })
 
 function openFresh(engine: Engine) {

@@ -26,7 +26,7 @@ const verbs: Record<string, { from: HeldMergeState; act: (q: Queue) => Promise<u
 }
 
 forEachEngine((engine) => {
-  describe('after its item was granted anew', () => {
+  describe('after its item was granted again', () => {
     test.each([
       ...Object.entries(verbs).map(([verb, { act }]) => ({ verb, act })),
       { verb: 'extendLock', act: (q: Queue) => q.extendLock({ extraMs: 60_000 }) },
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       expect(token).toBeGreaterThan(lateToken)
     })
 
-    test('a completion is refused also once its successor has finished [Z7]', async () => {
+    test('a completion is refused even after its successor has finished [Z7]', async () => {
       const { late, successor } = await succeed(engine)
       await walkTo(successor, 'w1', 'merging', {})
       await successor.completeMerge('w1', 'beef02')
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
     },
   )
 
-  describe('with a lease that lapsed but that nobody took', () => {
+  describe('with a lapsed lease that nobody took', () => {
     test.each(Object.entries(verbs))('%s still counts [Q18]', async (_verb, { from, act }) => {
       const { env, store } = await engine.open({ recovery: false })
       const late = await claimAs(await store.open({ agent: 'late', recovery: false }))
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
   })
 
   describe('tokens', () => {
-    test('of one item grow with every grant, also within one millisecond [Q18]', async () => {
+    test('of one item increase with every grant, even within one millisecond [Q18]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
       await q.add({}, { key: 'w1' })
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
       expect(tokens).toEqual(tokens.toSorted((left, right) => left - right))
     })
 
-    test('of the processing lock grow over releases within one millisecond [Q7]', async () => {
+    test('of the processing lock increase across releases within one millisecond [Q7]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       const tokens: number[] = []
@@ -176,7 +176,7 @@ forEachEngine((engine) => {
       expect(tokens).toEqual(tokens.toSorted((left, right) => left - right))
     })
 
-    test('of a workspace grow over the removal of its item [Q18] [Q26]', async () => {
+    test('of a workspace increase across the removal of its item [Q18] [Q26]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
@@ -190,7 +190,7 @@ forEachEngine((engine) => {
       expect(second.item.token).toBeGreaterThan(first.item.token)
     })
 
-    test('of a resubmitted item go on from those of its first life [Q4] [Q18]', async () => {
+    test('of a resubmitted item continue from those of its first life [Q4] [Q18]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })

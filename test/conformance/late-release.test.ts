@@ -1,4 +1,4 @@
-/** A holder that gives back what was taken from it is told that it had lost it; one that gives it back itself is not. */
+/** A holder that releases a lease it had lost is told so; one that releases a lease it holds is not. */
 import type { Holdfast, Lease } from 'holdfast'
 import { expect, test } from 'vitest'
 import { take } from '../support/locks.ts'

@@ -7,7 +7,7 @@ import { forEachEngine, rareProbes } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
 forEachEngine((engine) => {
-  test('a lock renewed by hand for a shorter time is kept by its process as before [L4]', async () => {
+  test('a lock renewed by hand for a shorter time is still kept by its process [L4]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
     const { lease } = await take(hf, 'press')
 
@@ -19,7 +19,7 @@ forEachEngine((engine) => {
     }
   })
 
-  test('a task claimed again for a shorter time is kept by its process as before [T4]', async () => {
+  test('a task claimed again for a shorter time is still kept by its process [T4]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
     await hf.tasks.addTask('print', { key: 'T-1' })
     const { lease } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { leaseMs: 60_000 }))
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       await store.open({ leaseMs: 0, background: false })
     })
 
-    test('as short as that is kept, also by a process that does nothing else [S5-34]', async () => {
+    test('of exactly that length is kept, even by a process that does nothing else [S5-34]', async () => {
       const { hf, env } = await engine.open({ agent: 'ada' })
       await hf.queue('q').add('work')
       const { lease } = await claimed(hf.queue('q').next({ leaseMs: shortest }))
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       expect((await hf.queue('q').get((lease as { id: string }).id))?.phase).toBe('held')
     })
 
-    test('may be shorter where nobody renews it, down to 0 [S5-34]', async () => {
+    test('may be shorter if nobody renews it, down to 0 [S5-34]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await hf.queue('q').addMany([{ payload: 1 }, { payload: 2 }])
 

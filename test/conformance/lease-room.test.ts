@@ -1,4 +1,4 @@
-/** A process can keep so many leases; what it could not keep it does not take, also when several ask at once. */
+/** A process has room for a fixed number of leases and takes no more, even with several calls at once. */
 import type { Event, Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
@@ -12,7 +12,7 @@ const minuteMs = 60_000
 const leaseMs = 3_000
 
 forEachEngine((engine) => {
-  test('a process that can keep no more leases does not stand in line for one [L16] [L4]', async () => {
+  test('a process that has no room for another lease does not wait in line for one [L16] [L4]', async () => {
     const { hf, store } = await engine.open({ agent: 'full' })
     const other = await store.open({ agent: 'holder' })
     await take(other, 'deploy')
@@ -24,7 +24,7 @@ forEachEngine((engine) => {
     expect((await hf.locks.getCurrentLockInfo('deploy')).waiting).toBe(0)
   })
 
-  test('a lock granted after a long wait is renewed, however full the process became meanwhile [L16] [L4]', async () => {
+  test('a lock granted after a long wait is renewed, however full the process has become [L16] [L4]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'waiter' })
     const other = await store.open({ agent: 'holder' })
     await take(other, 'deploy')
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.acquireLock('one more')).toMatchObject({ outcome: 'acquired' })
   })
 
-  test('however many leases a process takes for others, it knows its own by name', async () => {
+  test('however many leases a process takes for others, it recognizes its own by name', async () => {
     const { hf } = await engine.open({ agent: 'server' })
     const q = hf.queue('jobs')
     await q.add('own')
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.releaseLock('leader')).toBe(true)
   })
 
-  test('the last item that a process can keep may bring the lock of its queue along [L4]', async () => {
+  test('the last item a process has room for may include the lock of its queue [L4]', async () => {
     const { hf, env } = await engine.open()
     await hf.queue('merges', { workflow: 'merge' }).submit('w1', { headSha: 'abcd' })
     await fill(hf, maxLeases - 1)
@@ -89,7 +89,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('merges').getProcessingLock()).toMatchObject({ holder: hf.agent })
   })
 
-  test('claiming more than a process can keep is refused, and nothing is taken', async () => {
+  test('claiming more than a process has room for is refused, and nothing is taken', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     for (let batch = 0; batch < 5; batch++)
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     expect(await q.stats()).toMatchObject({ processing: kept })
   })
 
-  test('as many items as a process can keep may be asked for at once [Q7]', async () => {
+  test('a call may ask for as many items as a process has room for [Q7]', async () => {
     const { hf } = await engine.open()
     await hf.queue('jobs').addMany(Array.from({ length: 1_000 }, () => ({ payload: null })))
     await fill(hf, maxLeases - 1_000)
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
     expect(claims.filter(({ status }) => status === 'rejected')).toHaveLength(0)
   })
 
-  test('of two claims at once, with room for one, one is granted and the other takes nothing [L4]', async () => {
+  test('of two concurrent claims with room for one, one is granted and the other takes nothing [L4]', async () => {
     const { hf } = await engine.open()
     const [jobs, tasks] = [hf.queue('jobs'), hf.tasks]
     await jobs.addMany(Array.from({ length: 4 }, () => ({ payload: null })))

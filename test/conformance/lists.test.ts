@@ -1,4 +1,4 @@
-/** Lists find every item they are asked for, wherever it stands. */
+/** Lists find every matching item, whatever phase it is in. */
 import type { ListOptions, Queue, QueueItem } from 'holdfast'
 import { expect, test } from 'vitest'
 import { claimed } from '../support/outcomes.ts'
@@ -7,7 +7,7 @@ import { forEachEngine } from '../support/stores.ts'
 const leaseMs = 1_000
 
 forEachEngine((engine) => {
-  test('a list with any options is what they leave of all items, page by page [S5e-3]', async () => {
+  test('a list with any options returns all items that match, page by page [S5e-3]', async () => {
     const { hf, env, store } = await engine.open({ background: false })
     const jobs = hf.queue('jobs', { maxAttempts: 1, maxCrashes: 1 })
     for (let number = 0; number < 12; number++) await jobs.add(number, { priority: number % 3 })

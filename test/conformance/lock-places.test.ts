@@ -11,7 +11,7 @@ interface Waiting {
 }
 
 forEachEngine((engine) => {
-  test('a waiter that lost its place while it was silent stands in line again and gets the lock [L16]', async () => {
+  test('a waiter that lost its position while silent rejoins the line and gets the lock [L16]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'holder' })
     const silent = await store.open({ agent: 'silent' })
     const held = await take(hf, 'deploy', { renew: false })
@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     expect(await waiting).toMatchObject({ outcome: 'acquired', lock: { holder: 'silent' } })
   })
 
-  test('a place in one line is none in another', async () => {
+  test('a position in one line does not count in another', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     await take(hf, 'first')
     await take(hf, 'second')

@@ -40,7 +40,7 @@ forEachEngine((engine) => {
     expect([...(await store.readTables()).keys()].filter((key) => !key.startsWith('instance:'))).toEqual([])
   })
 
-  test('opening the store recovers by itself, and the report tells of it once [L9] [P6]', async () => {
+  test('opening the store recovers automatically, and the report mentions it once [L9] [P6]', async () => {
     const { store } = await crashed()
 
     const server = await store.open({ agent: 'server-2' })
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
     expect(await server.locks.recoverLocksOnStartup()).toMatchObject({ locksReleased: 0, runsPaused: 0 })
   })
 
-  test('two servers that start together act once [L10]', async () => {
+  test('of two servers that start together, one acts [L10]', async () => {
     const { hf, store } = await crashed()
     const servers = await Promise.all(
       ['server-2', 'server-3'].map((agent) => store.open({ agent, recovery: { onOpen: false } })),
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
     expect(await server.locks.isLockedBy('other', { agent: 'server-2' })).toBe(true)
   })
 
-  test('one’s own locks are not among those that others keep, however many there are [S5c-51]', async () => {
+  test('one’s own locks are not reported as kept by others, however many there are [S5c-51]', async () => {
     const { env, store } = await engine.open({ background: false, recovery: false })
     const host = machine(env)
     const server = await store.open({ agent: 'server-1', environment: host.process(101) })
@@ -96,7 +96,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('the text of the source comes first where the program says so [S5-18]', async () => {
+  test('a configured pause reason comes first [S5-18]', async () => {
     const { store } = await crashed()
     const recovery = { pauseReason: 'Server restart - evaluation paused' }
     const server = await store.open({ agent: 'server-2', recovery })
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
     )
   })
 
-  test('a start-up by hand may give the text itself [S5-18]', async () => {
+  test('a manual start-up recovery may set the reason itself [S5-18]', async () => {
     const { store } = await crashed()
     const server = await store.open({ agent: 'server-2', recovery: { onOpen: false } })
 
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
     expect(await server.runs.get('c1')).toMatchObject({ status: 'paused' })
   })
 
-  test('a dry run says what would be freed and paused, and changes nothing [L10]', async () => {
+  test('a dry run reports what would be freed and paused, and changes nothing [L10]', async () => {
     const { hf, store } = await crashed()
     const before = await store.readTables()
 
@@ -153,7 +153,7 @@ forEachEngine((engine) => {
   })
 
   describe('the lock of a run', () => {
-    test('stale and of another run is taken by a start, whose run pauses the old one [L11] [P3]', async () => {
+    test('that is stale and of another run is taken by a start, whose run pauses the old one [L11] [P3]', async () => {
       const { hf } = await crashed()
 
       const answer = await hf.locks.acquireLock('global', { agent: 'server-2', run: 'c2' })
@@ -166,7 +166,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('stale and of the same run is taken at once by its restart [L11] [P3]', async () => {
+    test('that is stale and of the same run is taken at once by its restart [L11] [P3]', async () => {
       const { hf } = await crashed()
 
       await take(hf, 'global', { agent: 'server-1', run: 'c1' })
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
     )
   })
 
-  test('events tell of a recovery: whose lock, which token, how it was known, what set it off [L17]', async () => {
+  test('events describe a recovery: whose lock, which token, how the death was known, what triggered it [L17]', async () => {
     const { hf, store } = await crashed()
     const token = (await hf.locks.getCurrentLockInfo()).token
 

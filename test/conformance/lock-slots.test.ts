@@ -1,11 +1,11 @@
-/** Slots of one lock: each is told by its token alone, and each keeps the delay it asked for. */
+/** Slots of one lock: each is identified by its token alone, and has its own lock delay. */
 import { expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('a transferred slot has a token of its own: neither holder can release the other’s [L13]', async () => {
+  test('a transferred slot has its own token: neither holder can release the other’s [L13]', async () => {
     const { hf } = await engine.open({ agent: 'operator' })
     const first = await take(hf, 'pool', { slots: 2, agent: 'ada' })
     const second = await take(hf, 'pool', { slots: 2, agent: 'bob' })
@@ -22,7 +22,7 @@ forEachEngine((engine) => {
     expect((await hf.locks.list()).locks.map(({ holder }) => holder)).toEqual(['cy'])
   })
 
-  test('a slot that asked for a delay is kept back, though it lapsed first and another slot is to be had', async () => {
+  test('a slot in its lock delay is held back, although it lapsed first and another slot is free', async () => {
     const { hf, env } = await engine.open({ agent: 'operator', recovery: false })
     await take(hf, 'pool', { slots: 2, agent: 'ada', leaseMs: 1_000, delayMs: 60_000 })
     await take(hf, 'pool', { slots: 2, agent: 'bob', leaseMs: 2_000 })
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
   test.each([
     [3, 1],
     [1, 3],
-  ])('a lock that lapsed with %i slots can be had with %i [S5c-17]', async (former, asked) => {
+  ])('a lock that lapsed with %i slots can be acquired with %i [S5c-17]', async (former, asked) => {
     const { hf, env } = await engine.open({ agent: 'operator', recovery: false })
     const lapsed = await take(hf, 'pool', { slots: former, agent: 'ada', leaseMs: 1_000 })
     await env.advance(2_000)
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     )
   })
 
-  test('whoever takes it so ends all that lapsed with it: none of them comes back beside it [S5c-17]', async () => {
+  test('taking it that way ends all its lapsed grants: none of them comes back beside it [S5c-17]', async () => {
     const { hf, env } = await engine.open({ agent: 'operator', recovery: false })
     const names = ['ada', 'bob', 'cy']
     const tokens = new Map<string, number>()
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
     expect(runs.map((run) => run?.status)).toEqual(names.map(() => 'paused'))
   })
 
-  test('a delay is waited for, also by who asks for another number of slots [S5c-17]', async () => {
+  test('the lock delay applies even if the caller asks for another number of slots [S5c-17]', async () => {
     const { hf, env } = await engine.open({ agent: 'operator', recovery: false })
     await take(hf, 'pool', { slots: 2, agent: 'ada', leaseMs: 1_000, delayMs: 60_000 })
     await env.advance(2_000)
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
     expect([during.outcome, after.outcome]).toEqual(['held', 'acquired'])
   })
 
-  test('a queue with fewer slots than before ends the processing locks that lapsed beyond them [S5c-17]', async () => {
+  test('a queue redefined with fewer slots ends the lapsed processing locks beyond them [S5c-17]', async () => {
     const { hf, env } = await engine.open({ agent: 'operator', recovery: false })
     const q = hf.queue('main', { workflow: 'merge', slots: 2 })
     await q.define()

@@ -1,4 +1,4 @@
-/** One lock and many who want it: one holder, everybody's turn, and no wait that does not end. */
+/** One lock and many contenders: one holder at a time, everyone gets a turn, and every wait ends. */
 import type { Holdfast } from 'holdfast'
 import type { MovableEnvironment } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ forEachEngine((engine) => {
     [10, '[I-01]'],
     [50, '[I-02]'],
     [100, '[I-03]'],
-  ])('of %i agents that try at once, through four handles, one has the lock %s', async (count) => {
+  ])('of %i agents trying at once through four handles, one has the lock %s', async (count) => {
     const { hf, store } = await engine.openInRealTime({ background: false, durability: 'normal' })
     const handles = [hf, await another(), await another(), await another()]
 
@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     }
   })
 
-  test('a storm of releases by a hundred agents frees the lock once, by its holder [I-04] [L19]', async () => {
+  test('a hundred agents releasing at once free the lock once, by its holder [I-04] [L19]', async () => {
     const { hf } = await engine.openInRealTime({ background: false, durability: 'normal' })
     const { lock } = await take(hf, 'one', { agent: 'agent-42' })
     const tokens = agents(100).map((_, number) => (number === 42 ? lock.lease.token : number))
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
     expect(kinds.filter((kind) => kind === 'lock.refused')).toHaveLength(99)
   })
 
-  test('a lock handed from agent to agent, a hundred times, has one holder and a larger token each time [I-05]', async () => {
+  test('a lock handed on a hundred times has one holder and a larger token each time [I-05]', async () => {
     const { hf } = await engine.openInRealTime({ background: false, durability: 'normal' })
     const first = await take(hf, 'one', { agent: 'agent-0' })
     const tokens = [first.lock.lease.token]
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
 
   describe('fairness', () => {
     test.each([50, 100])(
-      '%i agents in line are served in the order in which they came, each by one call [I-06] [L16]',
+      '%i agents in line are served in order of arrival, each by one call [I-06] [L16]',
       async (count) => {
         const { hf, env } = await engine.open({ agent: 'holder', durability: 'normal' })
         await take(hf, 'one')
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('fifty agents that come back for more never let one have it twice before all had it once [I-06] [L16]', async () => {
+    test('of fifty agents that keep coming back, none gets the lock twice before all have had it once [I-06] [L16]', async () => {
       const { hf, env } = await engine.open({ agent: 'holder', durability: 'normal', ...rareProbes })
       await take(hf, 'one')
       const rounds = 3
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('everybody is told the same holder while it holds, and the next one from then on [I-07] [L16]', async () => {
+  test('every agent is told the same holder until the lock changes hands, and the next one after that [I-07] [L16]', async () => {
     const { hf } = await engine.openInRealTime({ background: false, durability: 'normal' })
     const told = async () => {
       const asking = agents(50).map((agent) => hf.locks.acquireLock('one', { agent }))
@@ -122,7 +122,7 @@ forEachEngine((engine) => {
     expect([...whileFirst, ...(await told())]).toEqual(['first', 'second'])
   })
 
-  test('two that hold what the other waits for both get an answer in time, and go on [I-08] [L16]', async () => {
+  test('two agents that wait for each other’s lock both get an answer in time, and carry on [I-08] [L16]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada' })
     const other = await store.open({ agent: 'bob' })
     await take(hf, 'left')

@@ -16,7 +16,7 @@ interface Waiting {
 }
 
 forEachEngine((engine) => {
-  test('two hundred waiters of one handle are served in order, and none loses its place [S5e-9]', async () => {
+  test('two hundred waiters of one handle are served in order, and none loses its position [S5e-9]', async () => {
     const { hf } = await engine.openInRealTime({ agent: 'ada', durability: 'normal', quotas })
     await take(hf, 'press')
     const waits = Array.from({ length: 200 }, async () => {
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     expect(served.every(({ detail }) => detail?.because === 'it got the lock')).toBe(true)
   })
 
-  test('a hundred who join a line at once share a few transactions, in the order in which they asked [S5e-9]', async () => {
+  test('a hundred waiters that join at once share a few transactions, in the order they asked [S5e-9]', async () => {
     const { env, store } = await engine.open({ background: false, recovery: false })
     let transactions = 0
     const environment = { ...machine(env).process(7), reached: count }
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
     }
   })
 
-  test('a line that fills up takes no more than it holds, however many join at once [S5e-9]', async () => {
+  test('a line takes no more than its maximum, however many join at once [S5e-9]', async () => {
     const { hf } = await engine.open({ agent: 'ada', background: false, quotas: { lockWaits: 3 } })
     await take(hf, 'press')
     const join = () => hf.execute('locks.acquireLock', { name: 'press', wait: true })
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('when all before it leave at once, the last in line is served within a second [S5e-9]', async () => {
+  test('when all waiters ahead leave at once, the last in line is served within a second [S5e-9]', async () => {
     const { hf } = await engine.openInRealTime({ agent: 'ada', durability: 'normal', quotas })
 
     const delays = [await leaveAllButOne(hf)]
@@ -87,7 +87,7 @@ forEachEngine((engine) => {
     expect(Math.min(...delays)).toBeLessThan(1_000)
   })
 
-  test('a place whose turn has come is not renewed, and lapses when it is not taken [S5e-9]', async () => {
+  test('a position whose turn has come is not renewed, and lapses if it is not used [S5e-9]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada', background: false, recovery: false })
     const { lock } = await take(hf, 'press')
     const join = () => hf.execute('locks.acquireLock', { name: 'press', wait: true }) as Promise<Waiting>
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('a place is renewed under its own ticket alone [S5e-9]', async () => {
+  test('a position is renewed only with its own ticket [S5e-9]', async () => {
     const { hf } = await engine.open({ agent: 'ada', background: false })
     await take(hf, 'press')
     const { waiter, ticket } = (await hf.execute('locks.acquireLock', {
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
     expect(await renew('press', ticket)).toBe(1)
   })
 
-  test('a waiter of a handle without a caretaker keeps its place as well [S5e-9]', async () => {
+  test('a waiter on a handle without a caretaker also keeps its position [S5e-9]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada', background: false, recovery: false })
     await take(hf, 'press')
     const waiting = hf.locks.acquireLock('press', { waitMs: 10 * minuteMs })
@@ -145,7 +145,7 @@ forEachEngine((engine) => {
     expect(joined).toHaveLength(1)
   })
 
-  test('one who may enter again enters, however many wait before it [S5e-9]', async () => {
+  test('a re-entrant holder enters, however many wait ahead of it [S5e-9]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada' })
     await take(hf, 'press', { agent: 'person' })
     const before = hf.locks.acquireLock('press', { agent: 'bob', waitMs: minuteMs })

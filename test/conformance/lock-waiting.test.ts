@@ -1,4 +1,4 @@
-/** Waiting for a lock: first come first served, bounded in time, and nobody dead or gone stands in the way. */
+/** Waiting for a lock: first come, first served, bounded in time, and dead waiters block nobody. */
 import type { AcquiredLock, Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
@@ -11,7 +11,7 @@ import { neverLooks, whileTimePasses } from '../support/wake.ts'
 const minuteMs = 60_000
 
 forEachEngine((engine) => {
-  test('waiters get the lock in the order in which they came [L16]', async () => {
+  test('waiters get the lock in order of arrival [L16]', async () => {
     const { hf, env } = await engine.open({ agent: 'holder' })
     await take(hf, 'deploy')
     const served: string[] = []
@@ -29,7 +29,7 @@ forEachEngine((engine) => {
     expect((await hf.locks.list()).locks).toEqual([])
   })
 
-  test('a waiter of another handle is woken by the release and need not look again [L16] [S5-26]', async () => {
+  test('a release wakes a waiter on another handle without polling [L16] [S5-26]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'holder' })
     const other = await store.open({ agent: 'next', environment: neverLooks(env) })
     await take(hf, 'deploy')
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a newcomer does not overtake who waits, though the lock is free at that moment [L16]', async () => {
+  test('a newcomer does not overtake a waiter, even if the lock is free at that moment [L16]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'holder', recovery: false })
     const patient = await store.open({ agent: 'patient', recovery: false })
     const pushy = await store.open({ agent: 'pushy', recovery: false })
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
     expect(await waiting).toMatchObject({ outcome: 'acquired' })
   })
 
-  test('a wait that is over answers who holds the lock, and leaves no place behind [L16] [L2]', async () => {
+  test('a wait that times out names the holder, and leaves no position behind [L16] [L2]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'holder' })
     const other = await store.open({ agent: 'next' })
     const { lock } = await take(hf, 'deploy', { agent: 'person' })
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
     expect(await waitersIn(store)).toEqual([])
   })
 
-  test('a wait given up by its signal rejects with its reason and leaves no place behind [L16]', async () => {
+  test('a wait aborted by its signal rejects with the signal’s reason and leaves no position behind [L16]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'holder' })
     await take(hf, 'deploy')
     const end = new AbortController()
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
     )
   })
 
-  test('a handle that closes gives up its waits and its places [L16]', async () => {
+  test('a handle that closes gives up its waits and positions [L16]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'holder' })
     const other = await store.open({ agent: 'next' })
     await take(hf, 'deploy')
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
     expect(await waitersIn(store)).toEqual([])
   })
 
-  test('a waiter keeps its place however long it waits, by showing that it lives [L16]', async () => {
+  test('a waiter keeps its position however long it waits, by showing signs of life [L16]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'holder' })
     const first = await store.open({ agent: 'first', ...rareProbes })
     const second = await store.open({ agent: 'second', ...rareProbes })
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
     expect(died?.lock.holder).toBe('heir')
   })
 
-  test('a waiter that died holds nobody up: its place goes by proof, and by lapse at the latest [L16]', async () => {
+  test('a dead waiter delays nobody: its position goes once death is proven, or at the latest when it lapses [L16]', async () => {
     const { env, store } = await engine.open({ background: false })
     const host = machine(env)
     const holder = await store.open({ agent: 'holder', environment: host.process(100) })
@@ -182,7 +182,7 @@ forEachEngine((engine) => {
     expect((await waiting).lock.holder).toBe('heir')
   })
 
-  test('waiters of a lock with slots fill each slot that is free, in order [L16]', async () => {
+  test('waiters of a lock with slots fill each free slot, in order [L16]', async () => {
     const { hf, env } = await engine.open({ agent: 'holder' })
     const first = await take(hf, 'gpu', { slots: 2 })
     await take(hf, 'gpu', { slots: 2 })
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
     expect(answers.map(({ outcome }) => outcome)).toEqual(['acquired', 'acquired', 'held'])
   })
 
-  test('an acquire that need not wait writes no place in line, whatever it would have waited', async () => {
+  test('an acquire that need not wait records no position, however long it would have waited', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
 
     await take(hf, 'deploy', { waitMs: minuteMs })
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
   })
 
   describe('what the store says of a line', () => {
-    test('is rebuilt by its events: places taken and left [X2]', async () => {
+    test('can be rebuilt from its events: positions taken and left [X2]', async () => {
       const { hf, env, store } = await engine.open({ agent: 'holder' })
       await take(hf, 'deploy')
       const waiting = hf.locks.acquireLock('deploy', { agent: 'next', waitMs: 2_000 })

@@ -11,7 +11,7 @@ const hourMs = 3_600_000
 
 forEachEngine((engine) => {
   describe('a lock', () => {
-    test('tells who holds it, for what, since and until when [L1] [L5]', async () => {
+    test('shows its holder, reason, start and end [L1] [L5]', async () => {
       const { hf, env } = await engine.open({ agent: 'ada' })
       const before = await hf.locks.getCurrentLockInfo('deploy')
 
@@ -49,7 +49,7 @@ forEachEngine((engine) => {
       expect(await hf.locks.releaseLock('global')).toBe(true)
     })
 
-    test('is released by name or by its grant, never by saying nothing [S6-C1]', async () => {
+    test('is released by name or by its grant, and one of them is required [S6-C1]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const grant = await take(hf, 'deploy')
       const forBob = await take(hf, 'press', { agent: 'bob' })
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       expect((await hf.locks.list()).locks).toMatchObject([{ name: 'global' }])
     })
 
-    test('that another holds is answered as held, with holder, since and end [L2]', async () => {
+    test('that another agent holds is reported as held, with holder, start and end [L2]', async () => {
       const { hf, env, store } = await engine.open({ agent: 'ada' })
       const other = await store.open({ agent: 'bob' })
       const { lock } = await take(hf, 'deploy')
@@ -86,14 +86,14 @@ forEachEngine((engine) => {
       })
     })
 
-    test('of one’s own is held too, naming oneself [L2]', async () => {
+    test('held by the caller is reported as held too, naming the caller [L2]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await take(hf, 'deploy')
 
       expect(await hf.locks.acquireLock('deploy')).toMatchObject({ outcome: 'held', holder: 'ada' })
     })
 
-    test('entered again on request is released as often, by nobody else [L2]', async () => {
+    test('entered again on request must be released as often, by the same holder [L2]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada' })
       const other = await store.open({ agent: 'bob' })
       const first = await take(hf, 'deploy', { reentrant: true })
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       expect(await hf.locks.isAnyLocked()).toBe(false)
     })
 
-    test('held manually is entered again by its token only [L2]', async () => {
+    test('held manually is re-entered only with its token [L2]', async () => {
       const { hf } = await engine.open({ background: false, agent: 'ada' })
       const { lock } = await take(hf, 'deploy', { agent: 'person', reentrant: true })
       const { token } = lock.lease
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       expect(resource.lock.lease.leaseMs).toBe(60_000)
     })
 
-    test('of a healthy three-hour run is never taken, whoever tries [L4] [P2]', async () => {
+    test('of a healthy three-hour run is never taken by anyone [L4] [P2]', async () => {
       const { hf, env, store } = await engine.open({ agent: 'ada', background: false })
       const other = await store.open({ agent: 'bob', background: false })
       const { lock } = await take(hf, 'deploy')
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('that lapsed goes to whoever asks, noting whom it was recovered from [L2] [P3]', async () => {
+    test('that lapsed goes to whoever asks next, and records whom it was recovered from [L2] [P3]', async () => {
       const { hf, env } = await engine.open({ recovery: false, background: false })
       const lost = await take(hf, 'deploy', { agent: 'ada', leaseMs: 1000 })
       await env.advance(1001)
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       expect(stolen?.detail).toMatchObject({ previousHolder: 'ada', previousToken: lost.lock.lease.token })
     })
 
-    test('that lapsed is shown as stale with all that is known of its last holder [L5] [X3] [S5-17]', async () => {
+    test('that lapsed is shown as stale with everything known about its last holder [L5] [X3] [S5-17]', async () => {
       const { hf, env } = await engine.open({ recovery: false, background: false })
       const { lock } = await take(hf, 'deploy', {
         agent: 'ada',
@@ -200,7 +200,7 @@ forEachEngine((engine) => {
       expect((await hf.locks.list()).locks).toMatchObject([{ name: 'deploy', stale: true, holder: null }])
     })
 
-    test('is renewed by its token only, for its length from now [L4] [L17]', async () => {
+    test('is renewed only with its token, for its length from now [L4] [L17]', async () => {
       const { hf, env } = await engine.open({ background: false, agent: 'ada' })
       const { lock } = await take(hf, 'deploy')
       await env.advance(1000)
@@ -212,7 +212,7 @@ forEachEngine((engine) => {
       expect((await kinds(hf)).filter((kind) => kind === 'lock.renewed')).toHaveLength(1)
     })
 
-    test('agrees with itself however it is asked [L5]', async () => {
+    test('gives consistent answers to every query [L5]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await take(hf, 'deploy', { run: 'r7' })
 
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
   })
 
   describe('releasing', () => {
-    test('twice, late or as a stranger changes nothing, answers false and is audited [L3] [L17] [P1]', async () => {
+    test('twice, late or by another agent changes nothing, returns false and is audited [L3] [L17] [P1]', async () => {
       const { hf, env, store } = await engine.open({ recovery: false, background: false })
       const late = await take(hf, 'deploy', { agent: 'ada', leaseMs: 1000 })
       await env.advance(1001)
@@ -297,7 +297,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('one hundred agents at once frees one lock once [L19]', async () => {
+    test('by one hundred agents at once frees one lock once [L19]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const { lock } = await take(hf, 'deploy', { agent: 'agent-42' })
       const { token } = lock.lease
@@ -315,7 +315,7 @@ forEachEngine((engine) => {
   })
 
   describe('a lock with slots', () => {
-    test('has so many holders, each with a token of its own, and no more [L2]', async () => {
+    test('has that many holders, each with its own token, and no more [L2]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada' })
       const other = await store.open({ agent: 'bob' })
       const first = await take(hf, 'gpu', { slots: 2 })
@@ -328,7 +328,7 @@ forEachEngine((engine) => {
       expect(await refusalCode(() => hf.locks.acquireLock('gpu'))).toBe('INVALID')
     })
 
-    test('may be held twice by one process, and each is released by its token', async () => {
+    test('may be held twice by one process, and each grant is released by its token', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const first = await take(hf, 'gpu', { slots: 2 })
       const second = await take(hf, 'gpu', { slots: 2 })
@@ -342,7 +342,7 @@ forEachEngine((engine) => {
   })
 
   describe('an operator', () => {
-    test('takes a lock with a reason; the holder’s signal fires within a second [L14] [L17]', async () => {
+    test('takes a lock with a reason, and the holder’s signal fires within a second [L14] [L17]', async () => {
       const { hf, env, store } = await engine.open({ agent: 'ada' })
       const operator = await store.open({ agent: 'olga' })
       const { lock, lease } = await take(hf, 'deploy')
@@ -363,7 +363,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('takes only the slot of a token, when it names one [L14]', async () => {
+    test('takes only the slot of the given token [L14]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const first = await take(hf, 'gpu', { slots: 2 })
       await take(hf, 'gpu', { slots: 2 })
@@ -373,7 +373,7 @@ forEachEngine((engine) => {
       expect((await hf.locks.getCurrentLockInfo('gpu')).slots).toMatchObject([{ slot: 1 }])
     })
 
-    test('gives a lock to another agent, whose token counts from then on [L14] [L17]', async () => {
+    test('gives a lock to another agent, whose token is valid from then on [L14] [L17]', async () => {
       const { hf, env, store } = await engine.open({ agent: 'ada' })
       const operator = await store.open({ agent: 'olga' })
       const { lock, lease } = await take(hf, 'deploy')
@@ -392,7 +392,7 @@ forEachEngine((engine) => {
       expect(moved?.detail).toMatchObject({ from: 'ada', to: 'bob', reason: 'night shift' })
     })
 
-    test('is told when there is nothing to transfer, or which slot is meant [L14]', async () => {
+    test('learns when there is nothing to transfer, or which slot to name [L14]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await take(hf, 'gpu', { slots: 2 })
       await take(hf, 'gpu', { slots: 2 })
@@ -401,7 +401,7 @@ forEachEngine((engine) => {
       expect(await refusalCode(() => hf.locks.transfer('gpu', { to: 'bob', reason: 'x' }))).toBe('INVALID')
     })
 
-    test('frees everything an agent holds, and nothing of others [L15]', async () => {
+    test('frees everything an agent holds, and nothing of other agents [L15]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       for (const name of ['a', 'b']) await take(hf, name, { agent: 'bob' })
       await hf.locks.reserve('src/**', { agent: 'bob' })
@@ -413,7 +413,7 @@ forEachEngine((engine) => {
       expect((await hf.locks.list()).locks.map(({ name }) => name)).toEqual(['c'])
     })
 
-    test('is warned, as an event, before a manual lock ends; not where it is renewed [L14]', async () => {
+    test('is warned by an event before a manual lock ends, but not if it is renewed [L14]', async () => {
       const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
       await take(hf, 'manual', { agent: 'person', leaseMs: 60_000 })
       await take(hf, 'bound')
@@ -426,7 +426,7 @@ forEachEngine((engine) => {
   })
 
   describe('a lock delay', () => {
-    test('keeps everybody out for a time after an abnormal loss, and not after a release', async () => {
+    test('keeps everyone out for a time after an abnormal loss, but not after a release', async () => {
       const { hf, env, store } = await engine.open({ background: false, recovery: false })
       const host = machine(env)
       const victim = await store.open({ agent: 'victim', environment: host.process(101), recovery: false })
@@ -449,7 +449,7 @@ forEachEngine((engine) => {
       expect(await heir.locks.acquireLock('deploy')).toMatchObject({ outcome: 'acquired' })
     })
 
-    test('follows force too, and its row is gone when it is over', async () => {
+    test('also follows a forced release, and its row is gone afterwards', async () => {
       const { hf, env } = await engine.open({ agent: 'ada' })
       await take(hf, 'deploy', { delayMs: 2_000 })
 
@@ -508,7 +508,7 @@ forEachEngine((engine) => {
       expect(await store.readTables()).toEqual(before)
     })
 
-    test('an option mistyped names the nearest one', async () => {
+    test('a mistyped option is refused with the nearest name', async () => {
       const { hf } = await engine.open()
 
       expect((await refusal(() => hf.locks.acquireLock('a', { resaon: 'x' } as object))).next).toContain(
@@ -516,7 +516,7 @@ forEachEngine((engine) => {
       )
     })
 
-    test('a store that cannot be written is an error, never an answer that it is held [L2] [P6]', async () => {
+    test('a store that cannot be written is an error, never reported as held [L2] [P6]', async () => {
       const { hf, store } = await engine.openInRealTime({ busyTimeoutMs: 100 })
       const letGo = await store.damage.holdUpWriters()
 
@@ -528,7 +528,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('an acquire repeated under its idempotency key is one grant, and over once released', async () => {
+  test('an acquire repeated under its idempotency key is one grant, and LEASE_LOST once released', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const first = await take(hf, 'deploy', { idempotencyKey: 'k' })
     const again = await take(hf, 'deploy', { idempotencyKey: 'k' })

@@ -10,7 +10,7 @@ const quiet = { recovery: { onOpen: false } } as const
 const quietForMinutes = { recovery: { ...quiet.recovery, ...rareProbes.recovery } } as const
 
 forEachEngine((engine) => {
-  test('a renewal that failed is told, with how many leases it was for and why', async () => {
+  test('a failed renewal is logged, with the number of leases and the reason', async () => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ ...quietForMinutes, logger, leaseMs: 30_000 })
     await hf.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])
@@ -32,7 +32,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('jobs').stats()).toMatchObject({ processing: 2 })
   })
 
-  test('a retention that failed is told with its reason, and nothing is removed', async () => {
+  test('a failed retention run is logged with its reason, and nothing is removed', async () => {
     const { logger, lines } = collectLogs()
     const retention = { eventsMs: 1_000, everyMs: 70_000 }
     const eventsExport = join('no', 'such', 'folder', 'events.jsonl')
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     expect(await readFeed(hf)).toEqual(before)
   })
 
-  test('a claim of a worker that failed is told with its queue and why', async () => {
+  test('a worker’s failed claim is logged with its queue and the reason', async () => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ ...quiet, logger })
     await hf.queue('jobs').add(null)
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('jobs').stats()).toMatchObject({ completed: 1 })
   })
 
-  test('an answer of a worker that failed is told with its queue and why', async () => {
+  test('a worker’s failed completion is logged with its queue and the reason', async () => {
     const { logger, lines } = collectLogs()
     const { hf, env, store } = await engine.open({ ...quiet, logger })
     await hf.queue('jobs').add(null)

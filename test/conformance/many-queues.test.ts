@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       }
     })
 
-    test('status shows those most worth a look, and says that there are others [S5e-10]', async () => {
+    test('status shows those that most need attention, and says that there are more [S5e-10]', async () => {
       const { queues, moreQueues, alerts } = await hf.fleet.status()
 
       const names = queues.map(({ name }) => name)
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
       expect(alerts.map(({ what }) => what).join('\n')).toContain('zz-set-aside')
     })
 
-    test('alerts name one whose items fail although nothing waits in it [S5e-10]', async () => {
+    test('alerts name one whose items fail although none is waiting in it [S5e-10]', async () => {
       const { alerts } = await hf.fleet.status()
       const { findings } = await hf.fleet.doctor()
 
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       expect(findings).toContainEqual(expect.objectContaining({ what: failing }))
     })
 
-    test('one is judged by as many of its newest items when it is chosen as in its alert [S6-B]', async () => {
+    test('one is ranked by as many of its newest items as its alert looks at [S6-B]', async () => {
       const { queues, alerts } = await hf.fleet.status()
 
       const failing = expect.stringContaining('queue zz-mending: 14 of the last 25')
@@ -73,14 +73,14 @@ forEachEngine((engine) => {
       expect(alerts).toContainEqual(expect.objectContaining({ code: 'mostly_failing', what: failing }))
     })
 
-    test('prime shows those too [S5e-10]', async () => {
+    test('prime shows the same ones [S5e-10]', async () => {
       const { queues, moreQueues } = await hf.fleet.prime()
 
       expect(moreQueues).toBe(true)
       expect(queues.find(({ name }) => name === 'q119')).toMatchObject({ ready: { count: 1, more: false } })
     })
 
-    test('each of them is found by its name, and explained [S5e-10]', async () => {
+    test('each of them can be found by name, and explained [S5e-10]', async () => {
       for (const name of ['q005', 'q119', 'zz-paused']) {
         const explained = await hf.fleet.explain(name)
 
@@ -88,14 +88,14 @@ forEachEngine((engine) => {
       }
     })
 
-    test('a key is found in whichever of them it is [S5e-10]', async () => {
+    test('a key is found in whichever queue it is [S5e-10]', async () => {
       const found = await hf.fleet.explain('key-3')
 
       expect(found).toMatchObject({ kind: 'item', queue: 'q003' })
     })
   })
 
-  test('lists of held, failed and quarantined items go on page by page [S5e-3]', async () => {
+  test('lists of held, failed and quarantined items continue page by page [S5e-3]', async () => {
     const { hf } = await engine.open({ background: false })
     const queue = hf.queue('jobs', { maxAttempts: 1 })
     for (let number = 0; number < 5; number++) {
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
     expect(await pages({ states: ['done'] })).toEqual([])
     expect(await pages({ quarantined: true })).toEqual([])
   })
-  test('counts of what is ready stop at 10,000 and say that there are others [S5e-4]', async () => {
+  test('counts of ready items stop at 10,000 and say that there are more [S5e-4]', async () => {
     const { hf } = await engine.open({ background: false })
     const queue = hf.queue('long')
     for (let batch = 0; batch < 10; batch++)
@@ -138,7 +138,7 @@ forEachEngine((engine) => {
     expect((await hf.fleet.prime()).queues).toMatchObject([{ ready: { count: 10_000, more: true } }])
   })
 
-  test('a key that came back a thousand times means its open item [S5e-10]', async () => {
+  test('a key that was reused a thousand times refers to its open item [S5e-10]', async () => {
     const { hf } = await engine.open({ background: false })
     const queue = hf.queue('nightly')
     const round = () =>

@@ -1,4 +1,4 @@
-/** Who can be written to: whoever has done something here, until its name is no longer used. */
+/** Who can be sent messages: any agent that has done something here, until its name is no longer used. */
 import type { Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { claimed, refusal, refusalCode } from '../support/outcomes.ts'
@@ -8,7 +8,7 @@ import { type Engine, forEachEngine, type Store } from '../support/stores.ts'
 const note = { content: 'hello' }
 
 forEachEngine((engine) => {
-  test('a reply reaches a sender that never opened the store for long [S5c-42]', async () => {
+  test('a reply reaches a sender that only opened the store briefly [S5c-42]', async () => {
     const { as } = await openCommands(engine)
     const bob = await as('bob')
     await bob.messages.inbox()
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
     expect((await store.countRows()).addressable).toBe(2)
   })
 
-  test('who asked for work and got none, or was refused, is a stranger still [S5c-42]', async () => {
+  test('an agent that asked for work and got none, or was refused, is still unknown [S5c-42]', async () => {
     const { as, first } = await openCommands(engine)
     await first.queue('jobs').add(1)
     await first.queue('jobs').next()
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
     expect(await refusalCode(() => first.messages.sendWithAck('ada', note))).toBe('UNKNOWN_RECIPIENT')
   })
 
-  test('the sender of a message can be replied to whatever is known of it [S5c-42]', async () => {
+  test('the sender of a message can be replied to whatever is known about it [S5c-42]', async () => {
     const { first, as, env } = await openCommands(engine)
     await first.messages.inbox()
     const { message } = await (await as('alice')).messages.sendWithAck('first', note)
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
   })
 
   describe('everybody', () => {
-    test('means who is registered or running, not every name that can be written to [S5c-42]', async () => {
+    test('means agents that are registered or running, not every known name [S5c-42]', async () => {
       const { as, first, store } = await openCommands(engine)
       await (await as('passing')).messages.inbox()
       await first.messages.register('known')
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('an escalation tells who is registered or running, too [S5c-42]', async () => {
+  test('an escalation goes to agents that are registered or running too [S5c-42]', async () => {
     const { as, first, env } = await openCommands(engine)
     await (await as('passing')).messages.inbox()
     for (const name of ['bob', 'carol']) await first.messages.register(name)
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
     expect(told.has('passing')).toBe(false)
   })
 
-  test('commands that act under a new name at the same moment all succeed [S5c-42]', async () => {
+  test('concurrent commands under a new name all succeed [S5c-42]', async () => {
     const { as, first, store } = await openCommands(engine)
     await first.queue('jobs').addMany(Array.from({ length: 4 }, (_, payload) => ({ payload })))
     const commands = await Promise.all(Array.from({ length: 8 }, () => as('ada')))
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
     expect((await store.countRows()).addressable).toBe(1)
   })
 
-  test('an unknown name is met with the nearest that can be written to [S5c-42]', async () => {
+  test('an unknown name is refused with the nearest known one [S5c-42]', async () => {
     const { as, first } = await openCommands(engine)
     await (await as('alexandra')).messages.inbox()
 
@@ -151,7 +151,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a name is written down once, and goes when its last message has gone [S5c-42]', async () => {
+  test('a name is recorded once, and removed with its last message [S5c-42]', async () => {
     const { as, first, env, store } = await openCommands(engine)
     const ada = await as('ada')
     for (let round = 0; round < 3; round++) {

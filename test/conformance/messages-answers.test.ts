@@ -1,10 +1,10 @@
-/** Answers: who may give them, what each does, and what several of them make. */
+/** Answers: who may give them, what each does, and what several of them add up to. */
 import { describe, expect, test } from 'vitest'
 import { openPost, passAfter, reachBob } from '../support/messages.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('only a recipient can acknowledge; a stranger is audited and the message stays pending [A6]', async () => {
+  test('only a recipient can acknowledge; anyone else is audited and the message stays pending [A6]', async () => {
     const { messages } = await openPost(engine)
     const { message } = await messages.sendWithAck('bob', { content: 1 })
 
@@ -23,7 +23,7 @@ forEachEngine((engine) => {
     expect(await messages.markAsRead(message.id, { agent: 'carol' })).toBe(false)
   })
 
-  test('an answer to a message that is not there says so and changes nothing [A6]', async () => {
+  test('an answer to a missing message says so and changes nothing [A6]', async () => {
     const { messages } = await openPost(engine)
 
     expect(await messages.receiveAck('nothing')).toEqual({
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
     expect(await messages.timeline('nothing')).toEqual([])
   })
 
-  test('acknowledgements that keep coming keep no claim waiting [A6]', async () => {
+  test('a stream of acknowledgements does not delay claims [A6]', async () => {
     const { hf, messages } = await openPost(engine)
     await hf.queue('q').add('work')
     const ids: string[] = []
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
     expect(answered.indexOf('claimed')).toBeLessThan(8)
   })
 
-  test('a second acknowledgement is told so and writes nothing [A6]', async () => {
+  test('a second acknowledgement is reported as a repeat and writes nothing [A6]', async () => {
     const { messages } = await openPost(engine)
     const { message } = await messages.sendWithAck('bob', { content: 1 })
     await messages.receiveAck(message.id, { agent: 'bob' })
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
     expect((await messages.progressAck(message.id, { agent: 'bob' })).outcome).toBe('closed')
   })
 
-  test('reading is apart from acknowledging, and counts once [A11]', async () => {
+  test('reading is separate from acknowledging, and counts once [A11]', async () => {
     const { messages, env } = await openPost(engine)
     const { message } = await messages.sendWithAck('bob', { content: 1 })
 
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
   })
 
   describe('to several recipients', () => {
-    test('all must answer unless told otherwise, and each answer is tracked [A14]', async () => {
+    test('all must answer by default, and each answer is tracked [A14]', async () => {
       const { messages } = await openPost(engine)
       const { message } = await messages.sendWithAck(['bob', 'carol', 'bob'], { content: 1 })
 
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
       ['any', 1],
       [2, 2],
     ] as const)(
-      'a quorum of %s is content with %i and stops asking the others [A14]',
+      'a quorum of %s is met by %i answers and stops asking the others [A14]',
       async (quorum, enough) => {
         const post = await openPost(engine)
         const { messages } = post
@@ -132,7 +132,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('a broadcast reaches everybody known but its sender [A14]', async () => {
+    test('a broadcast reaches everyone known except its sender [A14]', async () => {
       const { messages, store } = await openPost(engine)
       await store.open({ agent: 'erin', redelivery: false })
 
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a refusal that leaves the quorum in reach escalates nothing [A6] [A14]', async () => {
+  test('a refusal that leaves the quorum within reach does not escalate [A6] [A14]', async () => {
     const { messages } = await openPost(engine)
     const { message } = await messages.sendWithAck(['bob', 'carol'], { content: 1, quorum: 'any' })
 
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
     expect(await messages.get(message.id)).toMatchObject({ state: 'acked' })
   })
 
-  test('a refusal taken back before anybody was told settles the message instead [A6]', async () => {
+  test('a refusal withdrawn before it escalated settles the message instead [A6]', async () => {
     const { messages } = await openPost(engine)
     const { message } = await messages.sendWithAck(['bob', 'carol'], { content: 1 })
     await messages.nack(message.id, { agent: 'bob' })
@@ -192,7 +192,7 @@ forEachEngine((engine) => {
     expect(await messages.get(message.id)).toMatchObject({ state: 'acked' })
   })
 
-  test('a nack may ask for another try, now or later, within the attempts there are [A6]', async () => {
+  test('a nack may ask for another attempt, now or later, within the allowed attempts [A6]', async () => {
     const post = await openPost(engine)
     const { messages } = post
     const pigeon = await reachBob(post)
@@ -220,7 +220,7 @@ forEachEngine((engine) => {
     expect(await messages.get(message.id)).toMatchObject({ state: 'sent', deliveries: [{ note: 'garbled' }] })
   })
 
-  test('a sign of progress puts the next attempt and the escalation off [A6]', async () => {
+  test('a progress answer postpones the next attempt and the escalation [A6]', async () => {
     const post = await openPost(engine)
     const { messages, env } = post
     const { message } = await messages.sendWithAck('bob', {

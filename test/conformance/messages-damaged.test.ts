@@ -1,4 +1,4 @@
-/** A message nobody can read, or that is gone, is set aside and told of; all others go on. */
+/** An unreadable or missing message is set aside and reported; all others continue. */
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('a message whose record of escalation cannot be read goes on without it', async () => {
+  test('a message whose escalation record cannot be read continues without it', async () => {
     const post = await openPost(engine)
     const ladder = [
       { to: ['carol'], waitMs: 5_000 },
@@ -51,7 +51,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('a damaged message that waits for its next level ends, and the others escalate [S3] [A5]', async () => {
+  test('a damaged message that waits for its next level is closed, and the others escalate [S3] [A5]', async () => {
     const post = await openPost(engine)
     const send = async (content: string) => {
       const ladder = [
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a message damaged while it is sent is recorded, and ends', async () => {
+  test('a message damaged while it is being sent is recorded, and closed', async () => {
     const post = await openPost(engine)
     const broken = await post.messages.sendWithAck('carol', { content: 'x' })
     await reachBob(post, async () => {
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
     expect(await post.messages.get(broken.message.id)).toMatchObject({ state: 'sent' })
   })
 
-  test('what can still be done with a damaged message is done, the rest refused in words', async () => {
+  test('operations that still work on a damaged message succeed, and others are refused with an explanation', async () => {
     const post = await openPost(engine)
     const send = async () => (await post.messages.sendWithAck('bob', { content: 1 })).message.id
     const [acked, refused, asked, dead] = [await send(), await send(), await send(), await send()]
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
     expect((await post.messages.inbox({ agent: 'bob', all: true })).messages).toHaveLength(4)
   })
 
-  test('deliveries whose message is gone are closed and told of, and the others are sent [S3]', async () => {
+  test('deliveries whose message is gone are closed and reported, and the others are sent [S3]', async () => {
     const { logger, named } = collectLogs()
     const post = await openPost(engine, { logger })
     const pigeon = await reachBob(post)
@@ -136,7 +136,7 @@ forEachEngine((engine) => {
   })
 
   test.each(['due', 'unanswered'])(
-    'a delivery that is %s and has lost its message wakes nobody again and again [A12]',
+    'a delivery that is %s and has lost its message does not wake a process over and over [A12]',
     async (when) => {
       const post = await openPost(engine)
       if (when === 'due') await reachBob(post)
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('a limit whose count cannot be read begins anew', async () => {
+  test('a limit whose count cannot be read starts over', async () => {
     const post = await openPost(engine)
     await post.messages.register('alice', { sendsPerMinute: 1 })
     await post.messages.sendWithAck('bob', { content: 1 })

@@ -15,7 +15,7 @@ async function exhaust(post: Post): Promise<number> {
 const short = { delaysMs: [1_000], ladder: [{ to: ['carol'], waitMs: 5_000 }] }
 
 forEachEngine((engine) => {
-  test('three retries, one more wait, then one escalation that names recipient, attempts and original [A4] [S6]', async () => {
+  test('three retries, one more wait, then one escalation with recipient, attempts and original message [A4] [S6]', async () => {
     const { logger, named } = collectLogs()
     const post = await openPost(engine, { logger })
     const pigeon = recorder()
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('an option escalates with the last retry, as the source did [A4]', async () => {
+  test('an option escalates with the last retry instead [A4]', async () => {
     const post = await openPost(engine)
     await post.messages.sendWithAck('bob', { content: 1, escalateImmediately: true })
     await passAfter(post, 30_000)
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
     expect(kinds.filter((kind) => kind === 'message.escalated')).toHaveLength(1)
   })
 
-  test('more than five a minute are put off and none is dropped [A5] [S2]', async () => {
+  test('more than five per minute are deferred and none is dropped [A5] [S2]', async () => {
     const post = await openPost(engine)
     for (let number = 0; number < 8; number++)
       await post.messages.sendWithAck('bob', { content: number, ...short })
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
     expect(named('message.dead')).toMatchObject([{ facts: { id: message.id } }])
   })
 
-  test('a message nobody is to be told of becomes a dead letter directly [A5]', async () => {
+  test('a message with nobody to escalate to becomes a dead letter directly [A5]', async () => {
     const post = await openPost(engine)
     const { message } = await post.messages.sendWithAck('bob', { content: 1, delaysMs: [1_000], ladder: [] })
     await passAfter(post, 1_000)
@@ -141,7 +141,7 @@ forEachEngine((engine) => {
   })
 
   describe('after escalation', () => {
-    test('whoever was told may answer, and settles it [A6] [S9]', async () => {
+    test('anyone it escalated to may answer, which settles it [A6] [S9]', async () => {
       const post = await openPost(engine)
       const { message } = await post.messages.sendWithAck('bob', { content: 1 })
       await exhaust(post)
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
       expect(await passAfter(post, 600_000)).toMatchObject({ processed: 0 })
     })
 
-    test('the recipient may still answer, late, also a dead letter [A6] [S9]', async () => {
+    test('the recipient may still answer late, even a dead letter [A6] [S9]', async () => {
       const post = await openPost(engine)
       const { message } = await post.messages.sendWithAck('bob', { content: 1, ...short })
       await passAfter(post, 1_000)
@@ -202,7 +202,7 @@ forEachEngine((engine) => {
       expect(await inbox('carol')).toEqual([`${told.id} [DEAD]`])
     })
 
-    test('what others answered enough, or was cancelled, leaves the inbox [S5c-47]', async () => {
+    test('messages that others answered in sufficient number, or that were cancelled, leave the inbox [S5c-47]', async () => {
       const post = await openPost(engine)
       await post.messages.sendWithAck(['bob', 'carol'], { content: 1, quorum: 'any', ...short })
       await post.messages.sendWithAck('bob', { content: 2, ...short })
@@ -215,7 +215,7 @@ forEachEngine((engine) => {
       expect((await post.messages.inbox({ agent: 'bob' })).messages).toEqual([])
     })
 
-    test('somebody who was not told may not [A6]', async () => {
+    test('an agent it did not escalate to may not answer [A6]', async () => {
       const post = await openPost(engine)
       const { message } = await post.messages.sendWithAck('bob', { content: 1, ...short })
       await passAfter(post, 1_000)
@@ -224,7 +224,7 @@ forEachEngine((engine) => {
       expect((await post.messages.receiveAck(message.id, { agent: 'dave' })).outcome).toBe('not_recipient')
     })
 
-    test('a sign of progress of one who was told puts the next level off [A5] [A6]', async () => {
+    test('a progress answer by an agent it escalated to postpones the next level [A5] [A6]', async () => {
       const post = await openPost(engine)
       const { message } = await post.messages.sendWithAck('bob', { content: 1, ...short })
       await passAfter(post, 1_000)
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
       expect(await passAfter(post, 1)).toMatchObject({ dead: 1 })
     })
 
-    test('one who was told and could not be reached is tried again on the schedule [A5] [A13]', async () => {
+    test('an agent that could not be reached by the escalation is retried on schedule [A5] [A13]', async () => {
       const post = await openPost(engine)
       let isDown = true
       const pigeon = recorder(() =>
@@ -259,7 +259,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('of several recipients the first that cannot be counted on any more escalates for all [A14]', async () => {
+  test('with several recipients, the first that can no longer answer escalates for all [A14]', async () => {
     const post = await openPost(engine)
     const { message } = await post.messages.sendWithAck(['bob', 'dave'], { content: 1, ...short })
     await post.messages.receiveAck(message.id, { agent: 'dave' })
@@ -273,7 +273,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a message nobody can send escalates all the same, when its time is over [A12] [A13]', async () => {
+  test('a message that no process can send still escalates when its time is up [A12] [A13]', async () => {
     const post = await openPost(engine)
     await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     const { message } = await post.messages.sendWithAck('bob', { content: 1, ...short })
@@ -288,7 +288,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a dead letter sent again starts from the first attempt and may escalate again [A5]', async () => {
+  test('a dead letter that is sent again starts with the first attempt and may escalate again [A5]', async () => {
     const post = await openPost(engine)
     const pigeon = await reachBob(post)
     const { message } = await post.messages.sendWithAck(['bob', 'dave'], { content: 1, ...short })

@@ -46,7 +46,7 @@ function write(text: string): string {
 }
 
 forEachEngine((engine) => {
-  test('pending messages go on under their old ids from the attempt they had reached [A15]', async () => {
+  test('pending messages continue under their old ids from the attempt they had reached [A15]', async () => {
     const post = await openPost(engine)
     const { pending_acks: pending } = pendingAcks(post.env.now())
     const path = write(JSON.stringify(pendingAcks(post.env.now())))
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
     expect((await post.messages.receiveAck(first, { agent: 'agent-1' })).outcome).toBe('acked')
   })
 
-  test('importing twice takes nothing twice, and a dry run takes nothing at all [A15] [S5c-32]', async () => {
+  test('importing twice imports nothing twice, and a dry run imports nothing at all [A15] [S5c-32]', async () => {
     const post = await openPost(engine)
     const text = JSON.stringify(pendingAcks(post.env.now()))
 
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
     expect(await post.messages.getPendingCount()).toBe(0)
   })
 
-  test('a file without a version is of version 0, and an empty one imports nothing [A15]', async () => {
+  test('a file without a version counts as version 0, and an empty one imports nothing [A15]', async () => {
     const { hf } = await openPost(engine)
 
     expect(await importPendingAcks(hf, '{"pending_acks": []}')).toEqual({
@@ -147,7 +147,7 @@ forEachEngine((engine) => {
     expect(await messages.getPendingCount()).toBe(0)
   })
 
-  test('a file that is not there is an error', async () => {
+  test('a missing file is an error', async () => {
     const { hf } = await openPost(engine)
 
     expect(await refusalCode(() => importPendingAcks(hf, 'no/such/file.json'))).toBe('NOT_FOUND')

@@ -5,7 +5,7 @@ import { refusalCode } from '../support/outcomes.ts'
 import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('an agent acknowledges 100 times a minute, is told when to come back, and mistakes do not count [A7]', async () => {
+  test('an agent may acknowledge 100 times per minute and is told when to retry; mistakes do not count [A7]', async () => {
     const post = await openPost(engine)
     const { messages } = post
     const sends = Array.from({ length: 105 }, (_, content) => messages.sendWithAck('bob', { content }))
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     expect((await ack(ids[104] as string)).outcome).toBe('acked')
   })
 
-  test('the limit of one agent is no limit of another [A7]', async () => {
+  test('one agent’s limit does not affect another [A7]', async () => {
     const { messages } = await openPost(engine)
     await messages.register('bob', { acksPerMinute: 1 })
     const first = await messages.sendWithAck(['bob', 'carol'], { content: 1 })
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
     expect(outcomes).toEqual(['acked', 'rate_limited', 'acked', 'acked'])
   })
 
-  test('the eleventh message a minute is accepted and put off; retries are exempt [A7] [S2]', async () => {
+  test('the eleventh message in a minute is accepted and deferred; retries are exempt [A7] [S2]', async () => {
     const post = await openPost(engine)
     const { messages } = post
     const sent = []
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
     expect(await visible()).toBe(23)
   })
 
-  test('deliveries to a recipient beyond its limit are put off, also across processes, and all arrive [A5] [A7] [S2] [S8]', async () => {
+  test('deliveries to a recipient beyond its limit are deferred, even across processes, and all arrive [A5] [A7] [S2] [S8]', async () => {
     const post = await openPost(engine)
     const pigeon = await reachBob(post)
     await post.messages.register('bob', { deliveriesPerMinute: 5 })
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
     expect(new Set(pigeon.heard.map(({ content }) => content)).size).toBe(12)
   })
 
-  test('hundreds beyond a limit are each put off once, to a place of their own [A5] [A7]', async () => {
+  test('hundreds of messages beyond a limit are each deferred once, to a time of their own [A5] [A7]', async () => {
     const post = await openPost(engine)
     await reachBob(post)
     await post.messages.register('bob', { deliveriesPerMinute: 1 })
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
     for (const counts of rest) expect(counts).toMatchObject({ retried: 1, deferred: 0 })
   })
 
-  test('a limited inbox gets its messages in turn', async () => {
+  test('a limited inbox gets its messages in order', async () => {
     const post = await openPost(engine)
     await post.messages.register('bob', { deliveriesPerMinute: 2 })
     for (let number = 0; number < 3; number++)
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
     expect((await post.messages.inbox({ agent: 'bob' })).messages).toHaveLength(3)
   })
 
-  test('only a recipient changes how it is reached, also one that nobody registered [S5d-12]', async () => {
+  test('only a recipient changes how it is reached, even one that was never registered [S5d-12]', async () => {
     const { messages, store } = await openPost(engine)
     const frank = await store.open({ agent: 'frank', background: false })
     await frank.messages.inbox()
@@ -152,7 +152,7 @@ forEachEngine((engine) => {
     expect(fresh).toMatchObject(aside)
   })
 
-  test('registering again changes only what is given, and nothing when nothing is new', async () => {
+  test('registering again changes only what is given, and nothing if it is the same', async () => {
     const { messages, hf } = await openPost(engine)
     await messages.register('erin', { adapter: 'pigeon', address: 'loft 3' })
 

@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     expect(await post.messages.get(message.id)).toMatchObject({ state: 'sent' })
   })
 
-  test('before its time nothing is sent, and after one retry the next is 60 s away [A3] [A8]', async () => {
+  test('nothing is sent before its time, and after one retry the next is 60 s away [A3] [A8]', async () => {
     const post = await openPost(engine)
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
 
@@ -58,7 +58,7 @@ forEachEngine((engine) => {
     expect((await post.messages.inbox({ agent: 'bob' })).messages).toMatchObject([{ marker: '[RETRY-1]' }])
   })
 
-  test('timeout and delays of a message are its own [A2] [A3]', async () => {
+  test('each message may have its own timeout and delays [A2] [A3]', async () => {
     const post = await openPost(engine)
     const first = await post.messages.sendWithAck('bob', { content: 1, timeoutMs: 5_000 })
     const second = await post.messages.sendWithAck('bob', { content: 2, delaysMs: [1_000, 2_000] })
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
     expect(await passAfter(post, 4_000)).toMatchObject({ retried: 2 })
   })
 
-  test('one failing delivery stops none of the others and is counted [A8] [S3]', async () => {
+  test('one failing delivery does not stop the others and is counted [A8] [S3]', async () => {
     const { logger, named } = collectLogs()
     const post = await openPost(engine, { logger })
     const pigeon = await reachBob(post, ({ content }) => {
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
     )
   })
 
-  test('a recipient that cannot be reached stays pending, is tried on schedule, and throws nothing [A13] [S3]', async () => {
+  test('an unreachable recipient stays pending, is retried on schedule, and throws nothing [A13] [S3]', async () => {
     const post = await openPost(engine)
     await reachBob(post, () => down)
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
     expect((await post.messages.inbox({ agent: 'bob' })).messages).toHaveLength(1)
   })
 
-  test('an adapter that does not come back is left behind when its time is up [A13]', async () => {
+  test('an adapter that does not return is abandoned when its time is up [A13]', async () => {
     const post = await openPost(engine)
     const silent = { timeoutMs: 2_000, send: () => new Promise<Delivered>(() => {}) }
     post.messages.adapter('pigeon', silent)
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
     )
   })
 
-  test('who is told by an escalation hears that it is a broadcast, where several are told [A13]', async () => {
+  test('an agent an escalation goes to learns that it is a broadcast, if there are several [A13]', async () => {
     const post = await openPost(engine)
     const pigeon = await reachBob(post)
     const ladder = [
@@ -175,7 +175,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('passing errors are tried three times before the attempt counts as failed [A13]', async () => {
+  test('transient errors are retried three times before the attempt counts as failed [A13]', async () => {
     const post = await openPost(engine)
     let left = 2
     const pigeon = await reachBob(post, () =>
@@ -190,7 +190,7 @@ forEachEngine((engine) => {
     expect(pigeon.heard.map(({ attempt }) => attempt)).toEqual([1, 1, 1])
   })
 
-  test('the race of A, B and C: an answer to B during a slow retry of A stands, and each was sent once [A9] [S1] [S8]', async () => {
+  test('the race of A, B and C: an answer to B during a slow retry of A counts, and each was sent once [A9] [S1] [S8]', async () => {
     const post = await openPost(engine)
     const slow = gate()
     const begun = gate()
@@ -233,7 +233,7 @@ forEachEngine((engine) => {
     ['a sign of progress', 'sent'],
     ['clearing', 'cancelled'],
   ] as const)(
-    '%s while the retry is under way wins, and its record is dropped and told with both versions [A9] [S5-18]',
+    '%s during the retry wins, and the retry’s record is dropped and logged with both versions [A9] [S5-18]',
     async (what, state) => {
       const logs = collectLogs()
       const post = await openPost(engine, { logger: logs.logger })
@@ -271,7 +271,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('two processes at once send each due message once [A8] [A12] [S8]', async () => {
+  test('two concurrent processes send each due message once [A8] [A12] [S8]', async () => {
     const post = await openPost(engine)
     const pigeon = await reachBob(post)
     const other = await post.store.open({ agent: 'other', redelivery: false, adapters: { pigeon } })
@@ -285,7 +285,7 @@ forEachEngine((engine) => {
     expect(counts[0].retried + counts[1].retried).toBe(30)
   })
 
-  test('a message that nobody could send says so when it dies [S5c-47]', async () => {
+  test('a message that could not be sent says so when it becomes a dead letter [S5c-47]', async () => {
     const { logger, named } = collectLogs()
     const post = await openPost(engine, { logger })
     await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
@@ -313,7 +313,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('a message that waits for an adapter which no open process has is named [S5c-47]', async () => {
+  test('a message that waits for an adapter that no open process has is reported [S5c-47]', async () => {
     const post = await openPost(engine)
     await post.messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
     await post.messages.sendWithAck('bob', { content: 1, timeoutMs: 300_000 })
@@ -354,7 +354,7 @@ forEachEngine((engine) => {
     expect(having.retried).toBe(1)
   })
 
-  test('a claim whose sender never came back is sent again, the same attempt, when its lease lapses [A8] [X1] [X3]', async () => {
+  test('a claim whose sender never came back is sent again, as the same attempt, when its lease lapses [A8] [X1] [X3]', async () => {
     const post = await openPost(engine)
     const pigeon = await reachBob(post)
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
@@ -397,7 +397,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('what a process proven dead was sending is due again at once, and the report counts it [A8] [X1]', async () => {
+  test('messages that a process proven dead was sending are due again at once, and the report counts them [A8] [X1]', async () => {
     const post = await openPost(engine)
     const { process, kill } = machine(post.env)
     const victim = await post.store.open({ agent: 'victim', environment: process(7), redelivery: false })
@@ -422,7 +422,7 @@ forEachEngine((engine) => {
     expect(await post.messages.get(message.id)).toMatchObject({ deliveries: [{ dueInMs: 0, attempts: 0 }] })
   })
 
-  test('a message whose senders are lost three times counts as a failed attempt, not a storm [A8] [S1]', async () => {
+  test('a message whose senders are lost three times counts as a failed attempt and causes no storm [A8] [S1]', async () => {
     const post = await openPost(engine)
     const pigeon = await reachBob(post)
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
@@ -441,7 +441,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a sender that was frozen past its lease sends nothing under it and gives the claim back [A8]', async () => {
+  test('a sender that was frozen past its lease sends nothing and releases the claim [A8]', async () => {
     const post = await openPost(engine)
     let frozenMs = 0
     const pigeon = recorder(() => {
@@ -471,7 +471,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('closing a process gives back at once what it was sending [A8]', async () => {
+  test('closing a process releases at once what it was sending [A8]', async () => {
     const post = await openPost(engine)
     const begun = gate()
     const stuck = {

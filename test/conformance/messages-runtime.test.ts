@@ -1,4 +1,4 @@
-/** Redelivery by itself: in any open process, when something is due, beside retention and replay. */
+/** Background redelivery: in any open process, when something is due, beside retention and replay. */
 import { getEventListeners } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -13,7 +13,7 @@ import { forEachEngine } from '../support/stores.ts'
 import { neverLooks, untilWoken, whileTimePasses } from '../support/wake.ts'
 
 forEachEngine((engine) => {
-  test('an open process sends what is due without being called, and sleeps until then [A12]', async () => {
+  test('an open process sends due messages in the background, and sleeps until then [A12]', async () => {
     const post = await openPost(engine, { background: true })
     const pigeon = await reachBob(post)
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
@@ -28,7 +28,7 @@ forEachEngine((engine) => {
     expect(pigeon.heard[1]).toMatchObject({ id: message.id, marker: '[RETRY-1]' })
   })
 
-  test('another process than the sender retries by inbox, though the sender is gone [A12]', async () => {
+  test('another process retries inbox deliveries although the sender is gone [A12]', async () => {
     const post = await openPost(engine)
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
     await post.store.open({ agent: 'bystander' })
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     return { ...post, bob }
   }
 
-  test('a process that only reads its inbox hears at once of a message that its limit let through [S5c-12]', async () => {
+  test('a process that only reads its inbox learns at once of a message that its limit let through [S5c-12]', async () => {
     const { messages, env, bob } = await openReader({ deliveriesPerMinute: 60 })
 
     await messages.sendWithAck('bob', { content: 1 })
@@ -57,7 +57,7 @@ forEachEngine((engine) => {
     expect((await bob.messages.inbox()).messages).toMatchObject([{ content: 1 }])
   })
 
-  test('a process that only reads its inbox hears at once of retries that are due soon [S5c-12]', async () => {
+  test('a process that only reads its inbox learns at once of retries that are due soon [S5c-12]', async () => {
     const { messages, env } = await openReader()
 
     const { message } = await messages.sendWithAck('bob', { content: 1, timeoutMs: 2_000 })
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
     expect(await attempts()).toBe(2)
   })
 
-  test('a process with nothing but its inbox looks a few times a second, however often it is rung [S5c-12]', async () => {
+  test('a process that only reads its inbox looks a few times per second, however often its bell rings [S5c-12]', async () => {
     // Whatever looks asks for random numbers; what else does so does the same without redelivery.
     const countRandom = async (redelivery: boolean) => {
       const post = await openPost(engine)
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
     expect(looks / looking.seconds).toBeLessThanOrEqual(12)
   })
 
-  test('escalation and dead letters come by themselves too [A4] [A12]', async () => {
+  test('escalations and dead letters happen in the background too [A4] [A12]', async () => {
     const post = await openPost(engine, { background: true })
     const { message } = await post.messages.sendWithAck('bob', {
       content: 1,
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
     expect(await post.messages.processRetries()).toMatchObject({ retried: 1 })
   })
 
-  test('a store that rings all the time does not keep redelivery from its work [A12]', async () => {
+  test('constant rings do not keep redelivery from its work [A12]', async () => {
     const post = await openPost(engine, { background: true })
     const pigeon = await reachBob(post)
     const other = await post.store.open({ agent: 'other', redelivery: false })
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
     expect(pigeon.heard).toHaveLength(1)
   })
 
-  test('a failure of redelivery is logged and does not end it [A12]', async () => {
+  test('a failure of redelivery is logged and does not stop it [A12]', async () => {
     const { logger, named } = collectLogs()
     const post = await openPost(engine, { background: true, logger })
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
     ['a word', 'ok'],
     ['an outcome nobody knows', { outcome: 'sent' }],
     ['a failure without a reason', { outcome: 'failed' }],
-  ])('an adapter that answers %s has failed, and stops nothing else [A8]', async (_, answer) => {
+  ])('an adapter that returns %s has failed, and affects nothing else [A8]', async (_, answer) => {
     const post = await openPost(engine)
     const { message: settled } = await post.messages.sendWithAck('carol', {
       content: 1,
@@ -181,7 +181,7 @@ forEachEngine((engine) => {
     expect(await post.messages.get(settled.id)).toMatchObject({ state: 'dead' })
   })
 
-  test('a last try that closing the store ends is no failed attempt: it is made again [A8]', async () => {
+  test('a last attempt cut short by closing the store is not a failed one: it is repeated [A8]', async () => {
     const post = await openPost(engine)
     const leaving = await post.store.open({ agent: 'leaving', redelivery: false })
     let tries = 0
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
     expect(pigeon.heard).toMatchObject([{ id: message.id, attempt: 1 }])
   })
 
-  test('a process with many adapters sends by each of them [A12]', async () => {
+  test('a process with many adapters sends through each of them [A12]', async () => {
     const adapters = Object.fromEntries(Array.from({ length: 60 }, (_, number) => [`a${number}`, recorder()]))
     const post = await openPost(engine, { background: true, adapters })
     await post.messages.register('bob', { adapter: 'a59', agent: 'bob' })
@@ -218,7 +218,7 @@ forEachEngine((engine) => {
     expect((await post.messages.inbox({ agent: 'carol' })).messages).toHaveLength(1)
   })
 
-  test('an attempt that is over leaves nobody listening for its end [A12]', async () => {
+  test('a finished attempt leaves no listener behind [A12]', async () => {
     const post = await openPost(engine)
     const signals: AbortSignal[] = []
     post.messages.adapter('pigeon', {
@@ -236,7 +236,7 @@ forEachEngine((engine) => {
     expect(signals.map((signal) => getEventListeners(signal, 'abort').length)).toEqual(signals.map(() => 0))
   })
 
-  test('a webhook gets each attempt under the id of the message and a key of its own; 2xx is delivered, not acknowledged [A13]', async () => {
+  test('a webhook gets each attempt with the message id and its own key; 2xx means delivered, not acknowledged [A13]', async () => {
     const seen: { id: unknown; key: unknown; attempt: unknown; body: { content?: unknown; id?: string } }[] =
       []
     const answers = [500, 200, 404, 302]
@@ -290,7 +290,7 @@ forEachEngine((engine) => {
     expect(await hf.messages.get(message.id)).toMatchObject({ deliveries: [{ error: 'HTTP 302' }] })
   })
 
-  test('a webhook nobody listens to leaves the message pending, with the reason [A13]', async () => {
+  test('an unreachable webhook leaves the message pending, with the reason [A13]', async () => {
     const { hf } = await engine.openInRealTime({
       agent: 'alice',
       redelivery: false,
@@ -303,7 +303,7 @@ forEachEngine((engine) => {
     expect((await hf.messages.get(message.id))?.deliveries[0]?.error).toContain('fetch failed')
   })
 
-  test('a command gets the message on its input, no shell reads its words, and its exit code decides [A13]', async () => {
+  test('a command gets the message on stdin, no shell interprets it, and its exit code decides [A13]', async () => {
     const program = `
       let text = ''
       process.stdin.on('data', (chunk) => { text += chunk }).on('end', () => {
@@ -343,7 +343,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('a command that ends well has delivered, whatever it left running [A13]', async () => {
+  test('a command that exits with success has delivered, whatever it left running [A13]', async () => {
     const leavesOneBehind = command({ argv: ['sh', '-c', 'sleep 10 & exit 0'], timeoutMs: 5_000 })
     const { hf } = await engine.openInRealTime({
       agent: 'alice',
@@ -356,7 +356,7 @@ forEachEngine((engine) => {
     expect(await hf.messages.processRetries()).toMatchObject({ retried: 1, failed: 0 })
   })
 
-  test('replaying the events rebuilds messages, deliveries and recipients but renewal times [X2] [A1]', async () => {
+  test('replaying the events rebuilds messages, deliveries and recipients except renewal times [X2] [A1]', async () => {
     const post = await openPost(engine)
     await busyDay(post)
 
@@ -376,7 +376,7 @@ forEachEngine((engine) => {
     expect(rebuilt.toSorted()).toEqual(rows.map(([key]) => key).toSorted())
   })
 
-  test('versions of a message and of its deliveries grow by one with each event [X2]', async () => {
+  test('versions of a message and of its deliveries increase by one with each event [X2]', async () => {
     const post = await openPost(engine)
     await busyDay(post)
 
@@ -420,7 +420,7 @@ forEachEngine((engine) => {
     expect(await elsewhere.messages.getPendingCount()).toBe(0)
   })
 
-  test('a date that is set forward or back sends nothing early and nothing late [A12] [S9]', async () => {
+  test('setting the date forward or back sends nothing early and nothing late [A12] [S9]', async () => {
     const post = await openPost(engine)
     await post.messages.sendWithAck('bob', { content: 1 })
 

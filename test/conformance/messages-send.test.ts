@@ -31,7 +31,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('the whole way: sent, read, acknowledged, and the row stays as history [A1] [A6] [A11]', async () => {
+  test('the whole cycle: sent, read, acknowledged, and the row stays as history [A1] [A6] [A11]', async () => {
     const { messages } = await openPost(engine)
     const { message } = await messages.sendWithAck('bob', { content: 'hello' })
 
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
     expect((await messages.inbox({ agent: 'bob', all: true })).messages).toHaveLength(1)
   })
 
-  test('an agent that has opened the store can be written to without being registered [A13]', async () => {
+  test('an agent that has opened the store can be sent messages without being registered [A13]', async () => {
     const { messages, store } = await openPost(engine)
     const erin = await store.open({ agent: 'erin', redelivery: false })
 
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
     expect((await messages.inbox({ agent: 'frank' })).messages).toMatchObject([{ id: message.id }])
   })
 
-  test('an unknown recipient is an error that names the nearest, and nothing is stored [A2] [A13]', async () => {
+  test('an unknown recipient is an error that suggests the nearest name, and nothing is stored [A2] [A13]', async () => {
     const { messages } = await openPost(engine)
 
     const error = await refusal(() => messages.sendWithAck('bbo', { content: 1 }))
@@ -97,7 +97,7 @@ forEachEngine((engine) => {
     expect(await messages.getPendingCount()).toBe(0)
   })
 
-  test('an id may be given by its beginning while that is unique, or by an attempt [A3] [S7] [S11]', async () => {
+  test('an id may be shortened to a unique prefix, or be that of an attempt [A3] [S7] [S11]', async () => {
     const { messages } = await openPost(engine)
     const { message } = await messages.sendWithAck('bob', { content: 1 })
     const { message: other } = await messages.sendWithAck('bob', { content: 2 })
@@ -113,7 +113,7 @@ forEachEngine((engine) => {
     expect(byAttempt).toMatchObject({ outcome: 'acked', message: { id: other.id } })
   })
 
-  test('a reply acknowledges what it replies to [A3]', async () => {
+  test('a reply acknowledges the message it replies to [A3]', async () => {
     const { messages } = await openPost(engine)
     const { message } = await messages.sendWithAck('bob', { type: 'QUESTION', content: 'why?' })
 
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
     expect(await messages.getPendingCount()).toBe(1)
   })
 
-  test('pending messages are listed, counted and cleared by sender or all; clearing is audited [A11]', async () => {
+  test('pending messages can be listed, counted and cleared, by sender or all; clearing is audited [A11]', async () => {
     const { messages, hf } = await openPost(engine)
     await messages.register('carol', { sendsPerMinute: 0 })
     const ofAlice = await messages.sendWithAck('bob', { content: 1 })
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
     expect(await refusalCode(() => messages.inbox({ agent: 'bob', after: 'nonsense' }))).toBe('INVALID')
   })
 
-  test('ten senders at once make ten pending messages [A10]', async () => {
+  test('ten concurrent senders create ten pending messages [A10]', async () => {
     const { messages } = await openPost(engine)
 
     await Promise.all(
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
     expect(await messages.getPendingCount()).toBe(10)
   })
 
-  test('a send whose adapter is not here is queued, visible to its recipient, and throws nothing [A2] [A13]', async () => {
+  test('a message whose adapter is missing here is queued, visible to its recipient, and throws nothing [A2] [A13]', async () => {
     const { messages } = await openPost(engine)
     await messages.register('bob', { adapter: 'pigeon', agent: 'bob' })
 
@@ -244,7 +244,7 @@ forEachEngine((engine) => {
       expect(await messages.getPendingCount()).toBe(0)
     })
 
-    test('of every other operation is refused in words', async () => {
+    test('to every other operation is refused with an explanation', async () => {
       const { messages, hf } = await openPost(engine)
 
       const calls = [
@@ -289,7 +289,7 @@ forEachEngine((engine) => {
       ).toBe('NOT_FOUND')
     })
 
-    test('a misspelt option is answered with the right name', async () => {
+    test('a misspelt option is refused with the right name', async () => {
       const { messages } = await openPost(engine)
 
       const error = await refusal(() =>

@@ -5,7 +5,7 @@ import { claimed, claimedWithLock, refusalCode } from '../support/outcomes.ts'
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('the same queue and key may be open in each, and each serves its own', async () => {
+  test('the same queue and key may be open in each, and claims return only their own', async () => {
     const { left, right } = await openTwo(engine)
 
     await left.queue('jobs').add('left', { key: 'k', dedupeKey: 'd' })
@@ -30,7 +30,7 @@ forEachEngine((engine) => {
     expect(await refusalCode(() => foreign.add(null, { blockers: [item.id] }))).toBe('NOT_FOUND')
   })
 
-  test('a queue has another workflow, limits, pause and lock in each', async () => {
+  test('a queue has a separate workflow, limits, pause and lock in each', async () => {
     const { left, right } = await openTwo(engine)
     const merges = left.queue('main', { workflow: 'merge' })
     const jobs = right.queue('main', { workflow: 'job' })
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
     expect((await jobs.next()).outcome).toBe('paused')
   })
 
-  test('an idempotency key is another key in each', async () => {
+  test('an idempotency key is a different key in each', async () => {
     const { left, right } = await openTwo(engine)
 
     const first = await left.queue('jobs').add(1, { idempotencyKey: 'k' })

@@ -1,4 +1,4 @@
-/** Warnings that a lease is near its end: each once, and at no cost where there is nothing to tell. */
+/** Warnings that a lease is near its end: each once, and at no cost when there are none. */
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { openPost } from '../support/messages.ts'
@@ -7,7 +7,7 @@ import { machine } from '../support/processes.ts'
 import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('many leases near their end are all told of, each once, a hundred a transaction [T10]', async () => {
+  test('many leases near their end are all warned of, each once, a hundred per transaction [T10]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada' })
     const q = hf.queue('jobs')
     await q.addMany(Array.from({ length: 250 }, (_, number) => ({ payload: number })))
@@ -23,7 +23,7 @@ forEachEngine((engine) => {
     expect(await refusalCode(() => hf.execute('lease.warnNear', { leases }))).toBe('INVALID')
   })
 
-  test('a sweep that has nothing new to tell writes nothing for it', async () => {
+  test('a sweep without new warnings writes nothing for them', async () => {
     const { env, store } = await engine.open({ background: false })
     let transactions = 0
     const environment = {
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     expect(transactions).toBeLessThanOrEqual(5)
   })
 
-  test('what two processes find at once is told once', async () => {
+  test('if two processes find the same lease at once, one warns', async () => {
     const { hf, env } = await engine.open({ agent: 'ada', background: false })
     await hf.queue('jobs').add(null)
     await claimed(hf.queue('jobs').next({ leaseMs: 3_000 }))
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
     expect(await hf.execute('lease.listNear', {})).toEqual([])
   })
 
-  test('a delivery whose sender is slow is told of before its lease ends [A8]', async () => {
+  test('a delivery whose sender is slow is warned of before its lease ends [A8]', async () => {
     const post = await openPost(engine, { background: true, ...rareProbes })
     post.messages.adapter('slow', { timeoutMs: 60_000, send: () => new Promise<never>(() => {}) })
     await post.messages.register('bob', { adapter: 'slow', agent: 'bob' })

@@ -14,7 +14,7 @@ const lapsed = 700
 
 forEachEngine((engine) => {
   describe('opening a store with more lapsed items than it has time for', () => {
-    test('returns after 200 ms; the caretaker goes on at once, with the timer turned off [S5e-11]', async () => {
+    test('returns after 200 ms; the caretaker carries on at once, even with the timer off [S5e-11]', async () => {
       const opened = await openWithLapsed(engine)
       const timerOff = { recovery: { everyMs: 0, probeEveryMs: 0 } }
 
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
       }
     })
 
-    test('frees every lapsed lock, pauses its run, and takes what the dead held [S5e-11]', async () => {
+    test('frees every lapsed lock, pauses its run, and reclaims what dead processes held [S5e-11]', async () => {
       const opened = await openWithLapsed(engine)
       const { hf: before, env, store } = opened
       const host = machine(env)
@@ -75,7 +75,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a piece of healing logs at most ten leases, then what was done; the events tell of each [S5e-11]', async () => {
+  test('each recovery transaction logs at most ten leases, then a summary; the events have all of them [S5e-11]', async () => {
     const { hf, store } = await openWithLapsed(engine, 100)
     const { logger, named } = collectLogs()
 

@@ -5,7 +5,7 @@ import { claimed, refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('what was acknowledged is there for the next handle, and the next one after a close', async () => {
+  test('acknowledged changes are there for the next handle, and for the next one after a close', async () => {
     const { hf, store } = await engine.open()
     const { item } = await hf.queue('jobs').add({ a: 1 }, { key: 'k' })
 
@@ -19,7 +19,7 @@ forEachEngine((engine) => {
     expect(await after.queue('jobs').get('k')).toEqual(item)
   })
 
-  test('handles opened at once on a new store all get it, made once', async () => {
+  test('handles opened at once on a new store all get it, and it is created once', async () => {
     const store = await engine.prepare()
 
     const handles = await Promise.all(Array.from({ length: 5 }, () => store.open()))
@@ -28,7 +28,7 @@ forEachEngine((engine) => {
     expect(await handles[0]?.queue('jobs').stats()).toMatchObject({ total: 5 })
   })
 
-  test('a handle closed twice at once, and by `await using`, is closed once', async () => {
+  test('a handle closed twice at once, and once more by `await using`, is closed once', async () => {
     const { hf, store } = await engine.open()
     await hf.queue('jobs').add(null)
 
@@ -38,7 +38,7 @@ forEachEngine((engine) => {
     expect(kinds.filter((kind) => kind === 'instance.ended')).toHaveLength(1)
   })
 
-  test('a handle that is closed gives back at once what it holds, lock and items', async () => {
+  test('closing a handle releases at once what it holds, lock and items', async () => {
     const { hf, store } = await engine.open()
     const leaving = await store.open({ agent: 'leaving' })
     const merges = leaving.queue('main', { workflow: 'merge' })
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
     expect(lease?.signal.aborted).toBe(true)
   })
 
-  test('a claim under way when its handle is closed goes back with the rest', async () => {
+  test('a claim in flight when its handle is closed is released with the rest', async () => {
     const { hf, store } = await engine.open()
     const leaving = await store.open({ agent: 'leaving' })
     await leaving.queue('jobs').add(null, { key: 'k' })
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('jobs').get('k')).toMatchObject({ state: 'pending', crashes: 0 })
   })
 
-  test('a handle that cannot give back what it holds renews none of it after its close', async () => {
+  test('a handle that cannot release what it holds renews none of it after its close', async () => {
     const { hf, store } = await engine.open({ recovery: false })
     const leaving = await store.open({ agent: 'leaving' })
     await leaving.queue('jobs').add(null, { key: 'k' })
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
     expect(await hf.queue('jobs').get('k')).toMatchObject({ holder: 'leaving' })
   })
 
-  test('a handle that is closed leaves the leases it took for others as they are', async () => {
+  test('closing a handle leaves leases it took for others alone', async () => {
     const { hf, store } = await engine.open()
     const leaving = await store.open({ agent: 'leaving' })
     await leaving.queue('jobs').addMany([{ payload: 1 }, { payload: 2 }])

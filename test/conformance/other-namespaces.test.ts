@@ -15,7 +15,7 @@ const byTimer = { onOpen: false, onClaim: false, probeEveryMs: 0 }
 
 forEachEngine((engine) => {
   describe('in a namespace that no process heals', () => {
-    test('a lapsed item and a lapsed lock are given back by a process of another [S5c-38]', async () => {
+    test('a process of another namespace reclaims a lapsed item and a lapsed lock [S5c-38]', async () => {
       const { other, env } = await openBeside(engine)
       await other.queue('jobs').add('work')
       await other.queue('jobs').next({ agent: 'worker-1', leaseMs: 100 })
@@ -27,7 +27,7 @@ forEachEngine((engine) => {
       expect(await other.locks.list()).toMatchObject({ locks: [] })
     })
 
-    test('what was done is recorded as done by holdfast, with the process that did it [S5c-38]', async () => {
+    test('events name the agent holdfast, with the process that healed [S5c-38]', async () => {
       const { other, env } = await openBeside(engine)
       await other.queue('jobs').add('work')
       await other.queue('jobs').next({ agent: 'worker-1', leaseMs: 100 })
@@ -50,7 +50,7 @@ forEachEngine((engine) => {
       ).toBe('UNKNOWN_RECIPIENT')
     })
 
-    test('a delay ends on time, and a cascade goes on [S5c-38]', async () => {
+    test('a delay ends on time, and a cascade continues [S5c-38]', async () => {
       const { other, store, env } = await openBeside(engine)
       let isFailing = false
       const reached = (point: string) => {
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
       expect((await other.queue('later').list({ phase: 'ready' })).items).toHaveLength(1)
     })
 
-    test('what a dead process held is given back before its lease ends [S5c-38]', async () => {
+    test('what a dead process held is reclaimed before its lease ends [S5c-38]', async () => {
       const { env, store } = await engine.open({ background: false, recovery: false, agent: 'ada' })
       const host = machine(env)
       const victim = await store.open({
@@ -104,7 +104,7 @@ forEachEngine((engine) => {
       expect(await look.agents.list()).toEqual([])
     })
 
-    test('a holder that lives keeps what it renews [S5c-38]', async () => {
+    test('a live holder keeps what it renews [S5c-38]', async () => {
       const { other, env } = await openBeside(engine)
       await other.queue('jobs').add('work')
       const { item } = await claimed(other.queue('jobs').next({ leaseMs: 3_000 }))
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       expect(await other.queue('jobs').get(item.id)).toMatchObject({ phase: 'held', token: item.token })
     })
 
-    test('a failure to heal stops no other [S5c-38]', async () => {
+    test('a failure to heal does not affect the others [S5c-38]', async () => {
       const { env, store, other } = await openBeside(engine)
       const broken = await store.open({ namespace: 'broken', agent: 'stranger', recovery: false })
       for (const each of [broken, other]) {
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       expect(states).toMatchObject([{ processing: 1 }, { pending: 1, processing: 0 }])
     })
 
-    test('a failure to heal is logged with the namespace, and tried again [S5c-38]', async () => {
+    test('a failure to heal is logged with the namespace, and retried [S5c-38]', async () => {
       const { logger, named } = collectLogs()
       const { env, store, other } = await openBeside(engine, { logger })
       await other.queue('jobs').add('work')
@@ -149,7 +149,7 @@ forEachEngine((engine) => {
   })
 
   test.each([{ recovery: false }, { recovery: { everyMs: 0 } }, { background: false }])(
-    'a handle opened with %j heals nowhere [S5c-38]',
+    'a handle opened with %j never heals [S5c-38]',
     async (options) => {
       const { other, env } = await openBeside(engine, options)
       await other.queue('jobs').add('work')
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('messages of a namespace that nobody serves are left to its own processes [S5c-38]', async () => {
+  test('messages of a namespace that no process has open are left to its own processes [S5c-38]', async () => {
     const { other, env, store } = await openBeside(engine)
     const { message: sent } = await other.messages.sendWithAck('stranger', { type: 'note', content: 'hello' })
     await other.close()
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
     expect(message).toMatchObject({ state: 'sent', deliveries: [{ attempts: 1 }] })
   })
 
-  test('what is finished in a namespace that nobody serves is kept for its own processes [S5c-38]', async () => {
+  test('finished items of a namespace that no process has open are kept for its own processes [S5c-38]', async () => {
     const { hf, store, env } = await engine.open({
       namespace: 'own',
       recovery: byTimer,
@@ -194,7 +194,7 @@ forEachEngine((engine) => {
 
   describe('of several processes on a machine', () => {
     test.each(['dies', 'is frozen'])(
-      'the oldest heals for all, and the next one when it %s [S5c-38]',
+      'the oldest heals for all, and the next one takes over when it %s [S5c-38]',
       async (what) => {
         const { host, other, env, healers } = await openFleet(engine)
         // By then each has beaten, and so is known to heal.
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
   })
 
   describe('a look at the store', () => {
-    test('goes through the namespaces by pages and names those with something to heal [S5c-38]', async () => {
+    test('pages through the namespaces and names those with something to heal [S5c-38]', async () => {
       const { hf, env, store } = await engine.open({ namespace: 'own', recovery: false })
       for (const namespace of ['a', 'b', 'c', 'd']) {
         const each = await store.open({ namespace, recovery: false })
@@ -239,7 +239,7 @@ forEachEngine((engine) => {
   })
 
   describe('recovery of all namespaces by request', () => {
-    test('gives back what lapsed anywhere and says where [S5c-38]', async () => {
+    test('reclaims what lapsed anywhere and says where [S5c-38]', async () => {
       const { hf, other, env } = await openBeside(engine, { recovery: false, agent: 'operator' })
       for (const each of [hf, other]) {
         await each.queue('jobs').add('work')
@@ -278,7 +278,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('names namespaces whose messages nobody sends again [S5c-38]', async () => {
+    test('names namespaces whose messages no process resends [S5c-38]', async () => {
       const { hf, other, env } = await openBeside(engine, { recovery: false })
       await other.messages.sendWithAck('stranger', { type: 'note', content: 'hello' })
       await env.advance(0)

@@ -4,7 +4,7 @@ import { expect, expectTypeOf, test } from 'vitest'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('the lease of an own claim is not null, whatever is claimed [S5-24]', async () => {
+  test('the lease of a handle’s own claim is not null, whatever is claimed [S5-24]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const q = hf.queue('jobs')
     await q.addMany([{ payload: 1 }, { payload: 2 }])
@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     }
   })
 
-  test('a claim for another agent, or that nobody renews, has none [S5-24]', async () => {
+  test('a claim for another agent, or one that nobody renews, has none [S5-24]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const q = hf.queue('jobs')
     await q.addMany([{ payload: 1 }, { payload: 2 }])

@@ -4,7 +4,7 @@ import { claimed, refusalCode } from '../support/outcomes.ts'
 import { forEachEngine, rareProbes } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('a paused queue gives nothing away and says why, by any way of claiming', async () => {
+  test('no kind of claim takes anything from a paused queue, and each says why', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await q.add(null)
@@ -19,7 +19,7 @@ forEachEngine((engine) => {
     expect(await q.stats()).toMatchObject({ paused: true, pending: 1 })
   })
 
-  test('what is held when its queue is paused goes on to its end', async () => {
+  test('items held when their queue is paused are still finished', async () => {
     const { hf, env } = await engine.open(rareProbes)
     const q = hf.queue('jobs')
     await q.add(null)
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
     expect(done.state).toBe('done')
   })
 
-  test('the holder that asks again while its queue is paused gets its unfinished item, and nothing new', async () => {
+  test('a holder that asks again while its queue is paused gets its unfinished item, and nothing new', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('main', { workflow: 'merge' })
     await q.submit('w1', { headSha: 'abcd' })
@@ -48,7 +48,7 @@ forEachEngine((engine) => {
     expect((await q.nextWithLock({ agent: 'worker-1' })).outcome).toBe('paused')
   })
 
-  test('a paused queue takes new items, heals, and serves all of it when it is resumed', async () => {
+  test('a paused queue accepts new items, heals, and serves everything once resumed', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('jobs')
     await q.add('before')
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
     expect((await claimed(q.next())).item.payload).toBe('during')
   })
 
-  test('pausing twice and resuming twice say that nothing changed, and leave one event each', async () => {
+  test('pausing twice and resuming twice report no change, and leave one event each', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await q.add(null)
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
     expect([before, seen]).toEqual([[], ['work']])
   })
 
-  test('other queues know nothing of the pause', async () => {
+  test('a pause does not affect other queues', async () => {
     const { hf } = await engine.open()
     await hf.queue('paused').add(null)
     await hf.queue('open').add(null)

@@ -18,7 +18,7 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     return { ...shell, env, run: (...args) => shell.runWith({ env }, ...args) }
   }
 
-  test('claims and finishes without a token, which is kept in the state of the user', async () => {
+  test('claims and finishes without a token, which is kept in the user’s state folder', async () => {
     const shell = await aServerShell()
 
     await shell.run('queue', 'add', 'builds', '{"n":1}', '--key', 'main')
@@ -59,7 +59,7 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     })
   })
 
-  test('doctor goes by the clock of the server and looks at no disk', async () => {
+  test('doctor uses the server’s clock and checks no disk', async () => {
     const shell = await aServerShell()
 
     const { stdout } = await shell.run('doctor')
@@ -68,7 +68,7 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     expect(stdout).not.toMatch(/ disk /)
   })
 
-  test('a lease is told in wall time, and explained', async () => {
+  test('a lease is shown in wall time, and explained', async () => {
     const shell = await aServerShell()
     const before = Date.now()
     await shell.run('lock', 'acquire', 'deploy', '--lease', '10m')
@@ -79,7 +79,7 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     expect(Math.abs(until - before - 600_000)).toBeLessThan(30_000)
   })
 
-  test('a wait hears of what is added', async () => {
+  test('a wait wakes when something is added', async () => {
     const shell = await aServerShell()
     const waiting = shell.run('queue', 'next', 'q', '--wait', '20s', '--agent', 'bob')
 
@@ -88,7 +88,7 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     expect(await waiting).toMatchObject({ code: 0, stdout: expect.stringContaining('k (') })
   })
 
-  test('run completes what its command did', async () => {
+  test('run completes the item after its command', async () => {
     const shell = await aServerShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
 
@@ -116,7 +116,7 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     return { code, told: read('told'), lines: read('lines') }
   }
 
-  test('run tells its command the URL with the password, in the environment only [S5d-14]', async () => {
+  test('run gives its command the URL with the password, in the environment only [S5d-14]', async () => {
     const shell = await aServerShell()
 
     const { code, told, lines } = await toldBy(shell, { PGPASSWORD: 'other' })
@@ -126,7 +126,7 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     expect(lines).not.toContain('secret')
   })
 
-  test('with --no-store-password it tells the URL without, and the command can bring its own [S5d-14]', async () => {
+  test('with --no-store-password it gives the URL without, and the command can bring its own [S5d-14]', async () => {
     const shell = await aServerShell()
     const withoutPassword = shell.env.HOLDFAST_URL?.replace(':secret@', '@')
 
@@ -135,7 +135,7 @@ describe.skipIf(url === undefined)('the command line on PostgreSQL', () => {
     expect(inUrl).toMatchObject({ code: 0, told: `${withoutPassword} other` })
   })
 
-  test('with --no-store-password it tells no PGPASSWORD either where that is what opened the store [S5d-14]', async () => {
+  test('with --no-store-password it leaves out PGPASSWORD too, if that is what opened the store [S5d-14]', async () => {
     const shell = await aServerShell()
     const url = (shell.env.HOLDFAST_URL as string).replace(':secret@', '@')
     vi.stubEnv('PGPASSWORD', 'secret')

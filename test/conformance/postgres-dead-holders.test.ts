@@ -1,4 +1,4 @@
-/** What somebody else has locked is passed over by recovery, and must not be forgotten for that. */
+/** Recovery skips rows that other transactions have locked, and must not forget them. */
 import { open } from 'holdfast'
 import { MovableEnvironment } from 'holdfast/testing'
 import { Client } from 'pg'
@@ -12,7 +12,7 @@ const [url] = [process.env.HOLDFAST_TEST_POSTGRES_URL ?? [], inject('postgresUrl
 describe.skipIf(url === undefined)('a dead holder on PostgreSQL', () => {
   const server = postgresServer(url as unknown as string, inject('schemaPrefix'))
 
-  test('whose item another transaction has locked is healed once that is over [S5c-1]', async () => {
+  test('whose item another transaction has locked is healed once that ends [S5c-1]', async () => {
     const site = await server.createSite()
     onTestFinished(() => site.remove())
     const env = new MovableEnvironment()

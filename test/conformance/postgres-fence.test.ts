@@ -8,7 +8,7 @@ import { refusal, refusalCode } from '../support/outcomes.ts'
 const [url] = [process.env.HOLDFAST_TEST_POSTGRES_URL ?? [], inject('postgresUrls' as never) ?? []].flat()
 
 describe.skipIf(url === undefined)('a SQL fence on PostgreSQL', () => {
-  test('refuses the transaction of a late holder whole, and keeps what its successor wrote [Z7]', async () => {
+  test('refuses the whole transaction of a late holder, and keeps what its successor wrote [Z7]', async () => {
     const { fence, balance, connect } = await createAccounts()
     const client = await connect()
     await setBalance(client, fence, r(6), 200)
@@ -19,7 +19,7 @@ describe.skipIf(url === undefined)('a SQL fence on PostgreSQL', () => {
     expect(await balance()).toBe(200)
   })
 
-  test('lets the same holder pass again, and its successor, with tokens as large as those of a store', async () => {
+  test('lets the same holder through again, and its successor, with tokens as large as those of a store', async () => {
     const { fence, balance, connect } = await createAccounts()
     const client = await connect()
 
@@ -53,7 +53,7 @@ describe.skipIf(url === undefined)('a SQL fence on PostgreSQL', () => {
     },
   )
 
-  test('of two at once the earlier holder may end first; its successor acts after it', async () => {
+  test('of two at once, the earlier holder may finish first; its successor acts after it', async () => {
     const { fence, balance, connect } = await createAccounts()
     const [earlier, successor] = [await connect(), await connect()]
     await earlier.query('begin')
@@ -86,7 +86,7 @@ describe.skipIf(url === undefined)('a SQL fence on PostgreSQL', () => {
   })
 
   test.each(['repeatable read', 'serializable'])(
-    'under %s the late one ends with an error, never with its effect',
+    'under %s the late one gets an error and has no effect',
     async (isolation) => {
       const { fence, balance, connect } = await createAccounts()
       const [ahead, late] = [await connect(), await connect()]
@@ -103,7 +103,7 @@ describe.skipIf(url === undefined)('a SQL fence on PostgreSQL', () => {
     },
   )
 
-  test('keeps resources of any letters apart, and runs none of them', async () => {
+  test('keeps resources with any characters apart, and executes none of them', async () => {
     const { fence, connect, table } = await createAccounts()
     const client = await connect()
     const names = ["r'; drop table account; --", 'R', 'r', 'größe 東京 %_', '$1', 'r'.repeat(512)]
@@ -114,7 +114,7 @@ describe.skipIf(url === undefined)('a SQL fence on PostgreSQL', () => {
     expect(rows.map(({ resource }) => resource).toSorted()).toEqual([...new Set(names)].toSorted())
   })
 
-  test('its table is made once, however often it is asked for, and takes no token that is none', async () => {
+  test('its table is created once, however often it is asked for, and refuses invalid tokens', async () => {
     const { fence, connect, table } = await createAccounts()
     const client = await connect()
 

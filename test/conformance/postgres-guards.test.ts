@@ -1,4 +1,4 @@
-/** Writers that meet at one row: whoever waited for another finds out that the row is no longer as it was read. */
+/** Writers of one row: one that waited for another notices that the row has changed since it was read. */
 import { open } from 'holdfast'
 import { Client } from 'pg'
 import { describe, expect, inject, onTestFinished, test } from 'vitest'
@@ -38,7 +38,7 @@ describe.skipIf(url === undefined)('writers that wait for each other on PostgreS
     }
   }
 
-  test('of two that delete documents at once the lower version does not lower the floor [S5b-1]', async () => {
+  test('of two concurrent deletes, the one with the lower version does not lower the floor [S5b-1]', async () => {
     const { left, right, schema } = await openStores()
     await left.state('first').set(0)
     await left.state('first').delete()

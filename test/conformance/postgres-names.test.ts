@@ -1,4 +1,4 @@
-/** Names that batches lock on the server: its lock table is small, and shared by everybody who uses the server. */
+/** Names that batches lock on the server: its lock table is small, and shared by all its users. */
 import { type Holdfast, open } from 'holdfast'
 import { Client } from 'pg'
 import { describe, expect, inject, onTestFinished, test } from 'vitest'
@@ -78,7 +78,7 @@ describe.skipIf(url === undefined)('names on PostgreSQL', () => {
     },
   )
 
-  test('of one key added by many at once, alone and among many, one is added [S5c-24]', async () => {
+  test('of many concurrent adds of one key, single and in bulk, one succeeds [S5c-24]', async () => {
     const { hf, opened } = await openStore(3)
     const [many, alsoMany, few] = opened as [Holdfast, Holdfast, Holdfast]
     const keys = numbers.slice(0, 100).map((number) => `k${number}`)

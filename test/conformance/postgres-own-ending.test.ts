@@ -5,7 +5,7 @@ import { claimed } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('a lease that its own process is just ending is not told as lost', async () => {
+  test('a lease that its own process is ending is not reported as lost', async () => {
     const { env, store } = await engine.open({ background: false })
     let answer = () => {}
     let isCommitting = false

@@ -51,7 +51,7 @@ async function use(store: string, spares: SpareConnections, now: number) {
   return item
 }
 
-test('both connections of a store that is closed serve the next handle, and it has its own time', async () => {
+test('the next handle reuses both connections of a closed store, and gets its own clock', async () => {
   const store = await newStore()
   const spares = watchedSpares()
 
@@ -63,7 +63,7 @@ test('both connections of a store that is closed serve the next handle, and it h
   expect(later.addedAt).toBe(Date.UTC(2027, 0, 1))
 })
 
-test('a handle of another store, or with other settings, gets none of them', async () => {
+test('a handle on another store, or with other settings, gets none of them', async () => {
   const spares = watchedSpares()
   const store = await newStore()
   await use(store, spares, 0)
@@ -75,7 +75,7 @@ test('a handle of another store, or with other settings, gets none of them', asy
   expect(spares.taken).toEqual([])
 })
 
-test('one that was closed meanwhile is not taken', async () => {
+test('one that was closed in the meantime is not used', async () => {
   const store = await newStore()
   const spares = watchedSpares()
   await use(store, spares, 0)
@@ -87,7 +87,7 @@ test('one that was closed meanwhile is not taken', async () => {
   expect(spares.taken).toEqual([second])
 })
 
-test('of more than may be kept the oldest is closed, and all at the end', async () => {
+test('beyond the maximum the oldest is closed, and all of them at the end', async () => {
   const spares = watchedSpares(1)
 
   await use(await newStore(), spares, 0)

@@ -41,7 +41,7 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
   }
 
   describe.each(Object.entries(ways))('by way of %s', (_, urlFor) => {
-    test('a function of hers that fits a call better than the one that is meant does not run [S5d-9]', async () => {
+    test('her function does not run, even if it matches a call better than the intended one [S5d-9]', async () => {
       await shared.as('mallory', trap('hashtextextended(text, integer)', 'bigint', '1'))
       const hf = await shared.open(await urlFor('app', shared.newSchema()))
 
@@ -50,7 +50,7 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
       expect(await shared.seen()).toEqual([])
     })
 
-    test('nor do functions and operators of hers that the role itself would find first [S5d-9]', async () => {
+    test('nor do her functions and operators that the role’s own search path would find first [S5d-9]', async () => {
       await shared.as('mallory', traps.join(';'))
       await shared.as('superuser', `alter role ${shared.role('app')} set search_path = public, pg_catalog`)
       onTestFinished(() => shared.as('superuser', `alter role ${shared.role('app')} reset search_path`))
@@ -62,7 +62,7 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     })
   })
 
-  test('the functions of a store call none of hers, whoever calls them by whatever path [S5d-9]', async () => {
+  test('the functions of a store call none of hers, whoever calls them with whatever search path [S5d-9]', async () => {
     const schema = shared.newSchema()
     await shared.open(shared.url('app', schema))
     await shared.as('mallory', traps.join(';'))
@@ -176,7 +176,7 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     },
   )
 
-  test('a store that would be refused once it is made is not made [S5d-9]', async () => {
+  test('a store that would be refused once created is not created [S5d-9]', async () => {
     const schema = shared.newSchema()
     const byDefault = (sql: string) => shared.as('app', written(`alter default privileges ${sql}`, schema))
     await byDefault('grant all on tables to MALLORY')
@@ -216,7 +216,7 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     ['landlord', 'a pooler'],
     ['app', 'a pooler beside a direct connection'],
   ] as const)(
-    'a store of hers is refused to %s by way of %s, and nothing of it runs [S5d-9]',
+    'her store is refused to %s by way of %s, and none of her code runs [S5d-9]',
     async (role, way) => {
       const schema = await storeOfMallory()
 
@@ -264,15 +264,18 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     ['a superuser', 'superuser', 'a connection of our own'],
     ['a superuser', 'superuser', 'a pooler'],
     ['a superuser', 'superuser', 'a pooler beside a direct connection'],
-  ] as const)('a store of %s can be used by who was given the rights [S5d-9]', async (_, owner, way) => {
-    const schema = shared.newSchema()
-    await (await shared.open(shared.url(owner, schema))).close()
-    await shared.as(owner, written(grantUse, schema))
+  ] as const)(
+    'a store of %s can be used by a role that was granted the rights [S5d-9]',
+    async (_, owner, way) => {
+      const schema = shared.newSchema()
+      await (await shared.open(shared.url(owner, schema))).close()
+      await shared.as(owner, written(grantUse, schema))
 
-    await work(await shared.open(await ways[way]('app', schema)))
-  })
+      await work(await shared.open(await ways[way]('app', schema)))
+    },
+  )
 
-  test('a store of a group can be made and used by its members [S5d-9]', async () => {
+  test('a store of a group can be created and used by its members [S5d-9]', async () => {
     const schema = shared.newSchema()
     await shared.as(
       'superuser',
@@ -304,7 +307,7 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     }
   }
 
-  test('who may only connect can hold up claims, and doctor names her until she lets go [S5d-10]', async () => {
+  test('a role that may only connect can block claims, and doctor names it until it lets go [S5d-10]', async () => {
     const schema = shared.newSchema()
     const hf = await shared.open(shared.url('app', schema), { busyTimeoutMs: 60_000 })
     const other = await shared.open(shared.url('app', schema))
@@ -336,7 +339,7 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
   const lockOfMaking = (schema: string) =>
     `select pg_advisory_lock(pg_catalog.hashtextextended('holdfast schema ${schema}', 0::bigint))`
 
-  test('who holds the lock under which stores are made keeps nobody from one that is made [S5d-10]', async () => {
+  test('holding the lock for creating stores does not block one that exists [S5d-10]', async () => {
     const schema = shared.newSchema()
     await (await shared.open(shared.url('app', schema))).close()
     await shared.session('mallory', lockOfMaking(schema))
@@ -354,7 +357,7 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     ])
   })
 
-  test('who holds that lock can keep a store from being made, and the error says so [S5d-10]', async () => {
+  test('holding that lock blocks the creation of a store, and the error says so [S5d-10]', async () => {
     const schema = shared.newSchema()
     const mallory = await shared.session('mallory', lockOfMaking(schema))
 
@@ -371,7 +374,7 @@ describe.skipIf(url === undefined)('a hostile role in the same database', () => 
     await work(await shared.open(shared.url('app', schema)))
   })
 
-  test('triggers, tables, keys and functions of its own role are none of a stranger [S5d-9]', async () => {
+  test('triggers, tables, keys and functions of the own role do not count as another’s [S5d-9]', async () => {
     const schema = shared.newSchema()
     await (await shared.open(shared.url('app', schema))).close()
     const own = `create table holdfast.audit (

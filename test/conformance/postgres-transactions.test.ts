@@ -59,7 +59,7 @@ describe.skipIf(url === undefined)('doctor on PostgreSQL', () => {
     expect(after).toEqual([])
   })
 
-  test('is named by the command line after as long as it is told [S6-4]', async () => {
+  test('is named by the command line after the time it is given [S6-4]', async () => {
     const shell = aShell()
     const site = await server.createSite()
     onTestFinished(() => site.remove())
@@ -85,7 +85,7 @@ describe.skipIf(url === undefined)('doctor on PostgreSQL', () => {
     expect(findings.filter(({ what }) => what.includes(program))).toHaveLength(count)
   })
 
-  test('says nothing of transactions that end within seconds', async () => {
+  test('does not mention transactions that end within seconds', async () => {
     const hf = await openStore()
     const { program } = await aProgram('select pg_current_xact_id()')
 

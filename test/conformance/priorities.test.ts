@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('setting the priority an item has changes nothing [Q5]', async () => {
+  test('setting an item’s current priority changes nothing [Q5]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     const { item } = await q.add(null, { priority: 3 })
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
     expect(await q.events(item.id)).toHaveLength(1)
   })
 
-  test('a change of priority made on an old version is refused with both versions [Q5] [Q18]', async () => {
+  test('changing the priority of an old version is refused with both versions [Q5] [Q18]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     const { item } = await q.add(null)
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
     expect(refused).toMatchObject({ code: 'VERSION_MISMATCH', facts: { expected: 1, current: 2 } })
   })
 
-  test('a reclaimed item goes back to its old place, before younger ones [Q5] [Q15]', async () => {
+  test('a reclaimed item returns to its old position, ahead of younger ones [Q5] [Q15]', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('jobs')
     await q.add('old')

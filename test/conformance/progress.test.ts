@@ -7,7 +7,7 @@ import { beginToRetain, dayMs, hourMs, retain, retainFor } from '../support/rete
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('counts, cursor, rate and time left are those of the run [L6]', async () => {
+  test('counts, cursor, rate and remaining time are those of the run [L6]', async () => {
     const { hf, env } = await begun(engine, { total: 10 })
     await env.advance(5_000)
 
@@ -37,7 +37,7 @@ forEachEngine((engine) => {
     expect((await hf.locks.getCurrentLockInfo()).progress).toEqual(progress)
   })
 
-  test('is completed by the record that reaches the total, which alone is told so [L7] [P5]', async () => {
+  test('is completed by the record that reaches the total, and only that record says so [L7] [P5]', async () => {
     const { hf } = await begun(engine, { total: 3 })
 
     const answers = await Promise.all(
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('raised by many at once loses none: increments, not values from memory [L8] [P5]', async () => {
+  test('raised by many at once loses no increment [L8] [P5]', async () => {
     const { hf } = await begun(engine, { total: 1_000 })
 
     await Promise.all(Array.from({ length: 100 }, () => hf.runs.record('c1', { done: 2 })))
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
     expect(await hf.runs.get('c1')).toMatchObject({ done: 200, version: 101 })
   })
 
-  test('a late runner is refused and changes nothing of its successor’s run [L8] [P1] [P5]', async () => {
+  test('a late runner is refused and does not change its successor’s run [L8] [P1] [P5]', async () => {
     const { hf, env } = await engine.open({ recovery: false, background: false })
     const late = await take(hf, 'global', { agent: 'old', run: 'c1', leaseMs: 1_000 })
     const { token } = late.lock.lease
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
     expect(await hf.runs.shouldStop('c1', { token })).toMatchObject({ stop: true })
   })
 
-  test('a pause stays one, whatever its runner still reports; what was done counts [L8] [P5]', async () => {
+  test('a pause stays in force whatever its runner still reports; finished items count [L8] [P5]', async () => {
     const { hf, store } = await begun(engine, { total: 3 })
     const operator = await store.open({ agent: 'olga' })
 
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a resume goes on with the counts, and with more items than before [L11]', async () => {
+  test('a resume keeps the counts, and may have more items than before [L11]', async () => {
     const { hf } = await begun(engine, { total: 3 })
     await hf.runs.record('c1', { done: 2 })
     await hf.locks.releaseLock('global')
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a run fails with a reason and can be resumed; a completed one is reopened by a call [L7]', async () => {
+  test('a run fails with a reason and can be resumed; a completed one is reopened by an explicit call [L7]', async () => {
     const { hf } = await begun(engine, { total: 2 })
 
     const failed = await hf.runs.fail('c1', { reason: 'no model' })
@@ -133,14 +133,14 @@ forEachEngine((engine) => {
     expect(await hf.runs.resume('c1')).toMatchObject({ status: 'running', remaining: 2 })
   })
 
-  test('is not taken over from a holder whose lock stands, though under another lock [L8]', async () => {
+  test('is not taken from a holder whose lock is live, even under another lock [L8]', async () => {
     const { hf } = await begun(engine, { total: 2 })
     await take(hf, 'second', { run: 'c1' })
 
     expect(await refusalCode(() => hf.runs.resume('c1', { lock: 'second' }))).toBe('HELD')
   })
 
-  test('outcomes of items count once each, by their key, and are told [L13]', async () => {
+  test('item outcomes count once per key, and can be read [L13]', async () => {
     const { hf } = await begun(engine, { total: 3 })
     await hf.runs.record('c1', {
       outcomes: [
@@ -162,7 +162,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('runs are listed by status, and a finished one is forgotten with its items on request', async () => {
+  test('runs are listed by status, and a finished one is removed with its items on request', async () => {
     const { hf } = await begun(engine, { total: 600 })
     await take(hf, 'second', { run: 'c2' })
     await hf.runs.start('c2', { lock: 'second' })
@@ -185,7 +185,7 @@ forEachEngine((engine) => {
     expect((await hf.runs.outcomes('c1')).outcomes).toEqual([])
   })
 
-  test('a completed run is known for as long as events are kept, its items for as long as finished ones [S5c-40]', async () => {
+  test('a completed run is kept as long as events are, and its items as long as finished items [S5c-40]', async () => {
     const { hf, env, store } = await begun(engine, { total: 2 }, { background: false })
     await hf.runs.record('c1', {
       outcomes: [{ key: 'a', outcome: 'done' }],
@@ -211,7 +211,7 @@ forEachEngine((engine) => {
     ).toEqual([])
   })
 
-  test('an open process forgets the items of a run after their time, and the run after that of events [S5c-40]', async () => {
+  test('an open process removes the items of a run after the item period, and the run after the event period [S5c-40]', async () => {
     const retention = { itemsMs: hourMs / 2, eventsMs: (hourMs * 3) / 4 }
     const { hf, env } = await begun(engine, { total: 1 }, { recovery: false, retention })
     await hf.runs.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }] })
@@ -228,7 +228,7 @@ forEachEngine((engine) => {
     expect(gone).toBeNull()
   })
 
-  test('a run whose items are no longer known is neither reopened nor begun again [S5c-40]', async () => {
+  test('a run whose items were removed is neither reopened nor started again [S5c-40]', async () => {
     const { hf, env } = await begun(engine, { total: 1 }, { background: false })
     await hf.runs.record('c1', { outcomes: [{ key: 'a', outcome: 'done' }] })
     await env.advance(7 * dayMs)
@@ -240,7 +240,7 @@ forEachEngine((engine) => {
     expect(await hf.runs.remaining('c1', ['a', 'b'])).toEqual([])
   })
 
-  test('a run whose items are removed bit by bit is done again at no time [S5c-40]', async () => {
+  test('a run whose items are being removed is never repeated [S5c-40]', async () => {
     const keys = Array.from({ length: 450 }, (_, number) => `k${number}`)
     const { hf, env, store } = await begun(engine, { total: keys.length }, { background: false })
     for (const some of [keys.slice(0, 225), keys.slice(225)])
@@ -264,7 +264,7 @@ forEachEngine((engine) => {
     expect(await store.countRows()).toMatchObject({ outcome: 0, run: 1 })
   })
 
-  test('whether to stop is yes when nobody can tell [L12] [P5]', async () => {
+  test('shouldStop is true if the answer is unknown [L12] [P5]', async () => {
     const { hf, store } = await begun(engine, { total: 2 })
     const fine = await hf.runs.shouldStop('c1')
     const other = await store.open({ agent: 'other' })

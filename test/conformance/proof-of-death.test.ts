@@ -1,4 +1,4 @@
-/** A process proven dead loses its bound leases at once; nobody else loses anything early. */
+/** A process proven dead loses its bound leases at once; no other lease ends early. */
 import { expect, test } from 'vitest'
 import { claimed, claimedWithLock } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
@@ -27,7 +27,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('many items of a dead process are all given back, and it is buried only then [Q13]', async () => {
+  test('many items of a dead process are all reclaimed, and only then is it marked as ended [Q13]', async () => {
     const { env, store } = await engine.open({ background: false })
     const host = machine(env)
     const victim = await store.open({ agent: 'victim', environment: host.process(101) })
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
     expect(await q.stats()).toMatchObject({ pending: 250, processing: 0 })
   })
 
-  test('a manual lease made through a process that died waits for its lapse [Q13]', async () => {
+  test('a manual lease made through a process that died lasts until it lapses [Q13]', async () => {
     const { env, store } = await engine.open({ background: false })
     const host = machine(env)
     const victim = await store.open({ agent: 'victim', environment: host.process(101) })
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
     expect(await q.stats()).toMatchObject({ processing: 0, pending: 2 })
   })
 
-  test('with probing off a dead process is only noticed by its lapse [Q13]', async () => {
+  test('with probing off, a dead process is noticed only when its lease lapses [Q13]', async () => {
     const { env, store } = await engine.open({ background: false })
     const host = machine(env)
     const recovery = { probeEveryMs: 0 }
@@ -78,7 +78,7 @@ forEachEngine((engine) => {
     expect(await q.stats()).toMatchObject({ processing: 1 })
   })
 
-  test('a process that lives and renews is never robbed, however long it works [Q13]', async () => {
+  test('a live process that renews never loses its leases, however long it works [Q13]', async () => {
     const { env, store } = await engine.open({ background: false })
     const host = machine(env)
     const worker = await store.open({

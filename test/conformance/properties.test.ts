@@ -25,7 +25,7 @@ const states = Object.keys(documentedMoves)
 const closedStates = ['merged', 'failed_terminal', 'cancelled']
 
 forEachEngine((engine) => {
-  test('in every history the lock has one holder, claims follow the line, closed items rest and all readings agree [E-01] [E-03] [E-05] [E-18] [E-20] [E-21]', async () => {
+  test('in every history the lock has one holder, claims follow the order, closed items never change and all reads agree [E-01] [E-03] [E-05] [E-18] [E-20] [E-21]', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
         const history = await merges(engine)
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
     )
   })
 
-  test('of claimers at once exactly one wins each item [E-02] [E-04]', async () => {
+  test('of concurrent claimers, exactly one wins each item [E-02] [E-04]', async () => {
     const numbers = fc.record({
       items: fc.nat(25),
       claimers: fc.nat(25),
@@ -90,7 +90,7 @@ forEachEngine((engine) => {
     )
   })
 
-  test('many items are added whole or not at all [E-19]', async () => {
+  test('many items are added all or none [E-19]', async () => {
     const batch = fc.record({ good: fc.integer({ min: 1, max: 30 }), badAt: fc.option(fc.nat(30)) })
     await fc.assert(
       fc.asyncProperty(batch, async ({ good, badAt }) => {
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
   })
 
   describe.each(states)('from %s', (from) => {
-    test('every documented move succeeds, every other is refused naming both states, and staying changes nothing [E-06] [E-11] [E-15] [E-16] [E-17]', async () => {
+    test('every documented move succeeds, every other is refused naming both states, and moving to the same state changes nothing [E-06] [E-11] [E-15] [E-16] [E-17]', async () => {
       const { hf, store } = await engine.open()
       const other = await store.open()
 

@@ -30,7 +30,7 @@ forEachEngine((engine) => {
     expect((await q.list({ quarantined: true })).items.map(({ id }) => id)).toEqual([item.id])
   })
 
-  test('a recovery reports what it quarantined, and the item has an event of it [Q17] [Q13]', async () => {
+  test('a recovery reports what it quarantined, and the item has an event for it [Q17] [Q13]', async () => {
     const opened = await engine.open({ recovery: { everyMs: 0, onOpen: false } })
     const q = opened.hf.queue('jobs', { maxCrashes: 1 })
     const { item } = await q.add(null)
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('progress shows that the work is sound and starts the count again [Q17]', async () => {
+  test('progress proves that the work is sound and resets the count [Q17]', async () => {
     const opened = await engine.open()
     const q = opened.hf.queue('jobs')
     const { item } = await q.add(null)
@@ -61,7 +61,7 @@ forEachEngine((engine) => {
     expect(await q.get(item.id)).toMatchObject({ crashes: 2, quarantine: null })
   })
 
-  test("release, failure and an operator's reclaim before the lapse are no crashes [Q17]", async () => {
+  test('release, failure and an operator’s reclaim before the lapse do not count as crashes [Q17]', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('jobs')
     const { item } = await q.add(null)
@@ -76,7 +76,7 @@ forEachEngine((engine) => {
     expect(await q.get(item.id)).toMatchObject({ attempts: 3, failures: 1, crashes: 0 })
   })
 
-  test('closing a handle that holds an item gives it back and is no crash [Q17] [Q24]', async () => {
+  test('closing a handle that holds an item releases it without counting a crash [Q17] [Q24]', async () => {
     const { hf, store } = await engine.open()
     const q = hf.queue('jobs')
     const { item } = await q.add(null)
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
     expect(await patient.get('k')).toMatchObject({ phase: 'waiting', crashes: 6, quarantine: null })
   })
 
-  test('an operator releases an item from quarantine and its count starts again [Q17]', async () => {
+  test('releasing an item from quarantine resets its count [Q17]', async () => {
     const opened = await engine.open()
     const q = opened.hf.queue('jobs')
     const { item } = await q.add(null)

@@ -1,11 +1,11 @@
-/** What queues answer when there is nothing, somebody else, or too much. */
+/** What queues answer when there is nothing to claim, another holder, or too much. */
 import type { Queue } from 'holdfast'
 import { expect, test } from 'vitest'
 import { refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('next() goes past the lock of a queue without slots, and only there [S5c-50]', async () => {
+  test('next() ignores the lock of a queue without slots, and only of those [S5c-50]', async () => {
     const { hf } = await engine.open()
     const free = hf.queue('jobs')
     const serial = hf.queue('serial', { slots: 1 })
@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('hf.queues() of a store that nobody has used is empty, and of a closed one refused [S6-21]', async () => {
+  test('hf.queues() is empty on an unused store and refused on a closed one [S6-21]', async () => {
     const { hf } = await engine.open()
 
     expect(await hf.queues()).toEqual([])
@@ -44,7 +44,7 @@ forEachEngine((engine) => {
     expect(await refusalCode(() => hf.queues())).toBe('STORE_UNAVAILABLE')
   })
 
-  test('a queue that nobody has used is an empty one, whoever looks at it [S5c-51]', async () => {
+  test('every read shows an unused queue as empty [S5c-51]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('nowhere')
 
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
     expect(nowhere).toEqual(nowhere.map(() => ({ outcome: 'empty', nextDueAt: null })))
   })
 
-  test('a refusal because of a holder says since when it holds [S5c-51]', async () => {
+  test('a refusal that names the holder also says since when it holds [S5c-51]', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('serial', { slots: 1 })
     await q.addMany([{ payload: 1 }, { payload: 2 }])

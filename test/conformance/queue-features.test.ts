@@ -6,7 +6,7 @@ import { claimed, claimedWithLock, present, refusal, refusalCode } from '../supp
 import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('a listing shows each item with its state, open ones in working order [C-01] [Q6]', async () => {
+  test('a list shows each item with its state, open ones in the order they will be claimed [C-01] [Q6]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 4)
     await q.cancel('w2')
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
     expect(exists).toBe(true)
   })
 
-  test('pages of a listing meet every item once, open and closed [C-01] [Q6]', async () => {
+  test('paging through a list returns every item once, open and closed [C-01] [Q6]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 9)
     for (const key of ['w2', 'w5', 'w8']) await q.cancel(key)
@@ -77,7 +77,7 @@ forEachEngine((engine) => {
     expect(keys.slice(6).toSorted()).toEqual(['w2', 'w5', 'w8'])
   })
 
-  test('a listing can be narrowed by state, phase and quarantine [Q6]', async () => {
+  test('a list can be filtered by state, phase and quarantine [Q6]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 3)
     await q.nextWithLock({ agent: 'worker-1' })
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('processing the next item takes the lock and gives it back [C-03]', async () => {
+  test('processing the next item takes the lock and releases it [C-03]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 1)
 
@@ -206,7 +206,7 @@ forEachEngine((engine) => {
     expect(refused.message).toContain('not retryable')
   })
 
-  test('a second worker is refused and told who holds the lock until when [C-08] [Q7]', async () => {
+  test('a second worker is refused and told who holds the lock and until when [C-08] [Q7]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 2)
     const { lock } = await claimedWithLock(q.nextWithLock({ agent: 'worker-1' }))
@@ -240,7 +240,7 @@ forEachEngine((engine) => {
     expect(await serveAll(q)).toEqual(['one', 'default', 'nine'])
   })
 
-  test('a lapsed lock lets a new worker in, with all of its time [C-11]', async () => {
+  test('a lapsed lock lets a new worker in, with a full lease [C-11]', async () => {
     const { q, env } = await openMerge(engine)
     await submitMany(q, 1)
     await q.nextWithLock({ agent: 'worker-1', leaseMs: 1_000 })
@@ -269,7 +269,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('rebase data is kept, freshness fails closed and a stale test result is taken back [Q21]', async () => {
+  test('rebase data is kept, freshness fails closed, and a stale test result is withdrawn [Q21]', async () => {
     const { q, env } = await openMerge(engine)
     await submitMany(q, 1)
     const holder = { agent: 'worker-1' }
@@ -293,7 +293,7 @@ forEachEngine((engine) => {
   describe('a merge', () => {
     const holder = { agent: 'worker-1' }
 
-    test('begun with the commit of the target goes on when the change was tested against it [S5c-49]', async () => {
+    test('begun with the target’s commit succeeds if the change was tested against it [S5c-49]', async () => {
       const { q } = await readyToMerge(engine)
 
       const begun = await q.beginMerge('w1', { ...holder, mainSha: 'base01' })
@@ -304,7 +304,7 @@ forEachEngine((engine) => {
       expect(moved?.detail).toEqual({ from: 'ready_to_merge', to: 'merging', mainSha: 'base01' })
     })
 
-    test('is refused when the target has moved on, until the change was tested again [S5c-49]', async () => {
+    test('is refused if the target has moved on, until the change is tested again [S5c-49]', async () => {
       const { q } = await readyToMerge(engine)
 
       const refused = await refusal(() => q.beginMerge('w1', { ...holder, mainSha: 'base02' }))
@@ -321,7 +321,7 @@ forEachEngine((engine) => {
       expect([state, begun.state]).toEqual(['ready_to_merge', 'merging'])
     })
 
-    test('is refused for a head that came after the test [S5c-49]', async () => {
+    test('is refused for a head that is newer than the test [S5c-49]', async () => {
       const { q } = await readyToMerge(engine)
       await q.submit('w1', { headSha: 'cccc' })
 
@@ -330,7 +330,7 @@ forEachEngine((engine) => {
       expect(refused).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { testedAgainstSha: null } })
     })
 
-    test('that is under way is not called fresh against another commit [S5c-49]', async () => {
+    test('in progress does not count as fresh against another commit [S5c-49]', async () => {
       const { q } = await readyToMerge(engine)
       await q.beginMerge('w1', holder)
 
@@ -339,7 +339,7 @@ forEachEngine((engine) => {
       expect(code).toBe('ILLEGAL_MOVE')
     })
 
-    test('begun without that commit goes on, and its event says that nobody looked [S5c-49]', async () => {
+    test('begun without that commit succeeds, and its event says that freshness was not checked [S5c-49]', async () => {
       const { q } = await readyToMerge(engine)
 
       await q.beginMerge('w1', holder)

@@ -1,4 +1,4 @@
-/** How long leases run when nobody says: per queue, per process, and how long the store spares one that ended. */
+/** Default lease lengths, per queue and per process, and the store's grace period for lapsed ones. */
 import { describe, expect, test } from 'vitest'
 import { take } from '../support/locks.ts'
 import { claimed, claimedWithLock, present, refusalCode } from '../support/outcomes.ts'
@@ -28,7 +28,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('hold for its processing lock and for claims of many too [S5-16]', async () => {
+    test('apply to its processing lock and to bulk claims too [S5-16]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const merges = hf.queue('main', { workflow: 'merge', leaseMs: 50_000 })
       await merges.submit('w1', { headSha: 'abcd' })
@@ -42,7 +42,7 @@ forEachEngine((engine) => {
       expect(many).toMatchObject({ outcome: 'claimed', items: [{ item: { lease: { leaseMs: 50_000 } } }] })
     })
 
-    test('of tasks are those of the queue of tasks [S5-16]', async () => {
+    test('on tasks are those of the task queue [S5-16]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.addTask('two', { key: 'T-2' })
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       expect([own.task.lease?.leaseMs, others.task.lease?.leaseMs]).toEqual([40_000, 5 * minuteMs])
     })
 
-    test('are otherwise those of the process, or 300 s where nobody renews [S5-16]', async () => {
+    test('otherwise have the process’s length, or 300 s if nobody renews [S5-16]', async () => {
       const { hf } = await engine.open({ agent: 'ada', leaseMs: 20_000 })
       const q = hf.queue('jobs')
       await q.addMany([{ payload: 1 }, { payload: 2 }])
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       expect(lock.lease.leaseMs).toBe(20_000)
     })
 
-    test('are renewed for as long as the queue says [S5-16]', async () => {
+    test('are renewed for the length the queue sets [S5-16]', async () => {
       const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
       const q = hf.queue('jobs', { leaseMs: 6_000 })
       await q.add('p')
@@ -89,10 +89,10 @@ forEachEngine((engine) => {
     )
   })
 
-  describe('a store that spares manual leases', () => {
+  describe('a store with a grace period for manual leases', () => {
     const off = { background: false, recovery: false } as const
 
-    test('gives them back only after the grace, whoever opened it how [S5-16]', async () => {
+    test('reclaims them only after the grace period, however it was opened [S5-16]', async () => {
       const { hf, env, store } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
       const other = await store.open({ ...off, agent: 'bob' })
       await hf.queue('jobs').add('p')
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
       expect(over.ids).toEqual([item.id])
     })
 
-    test('lets their holder finish meanwhile, though late [S5-16]', async () => {
+    test('lets their holder still finish late [S5-16]', async () => {
       const { hf, env } = await engine.open({ agent: 'ada', manualGraceMs: minuteMs })
       await hf.queue('jobs').add('p')
       const { item } = await claimed(hf.queue('jobs').next({ agent: 'bob', leaseMs: 1_000 }))
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
       expect(done.state).toBe('done')
     })
 
-    test('does not wait for what a process renews, nor for the end of a delay [S5-16]', async () => {
+    test('does not delay leases that a process renews, nor the end of a delay [S5-16]', async () => {
       const { hf, env, store } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
       await hf.queue('jobs').add('p')
       const { id } = (await hf.execute('instance.join', { ...env.host.identity })) as { id: string }
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       expect(await other.locks.acquireLock('press')).toMatchObject({ outcome: 'acquired' })
     })
 
-    test('spares reservations of paths too [S5-16]', async () => {
+    test('covers path reservations too [S5-16]', async () => {
       const { hf, env } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
       await hf.locks.reserve('src/**', { agent: 'bob', leaseMs: 1_000 })
       await env.advance(30_000)
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       expect([within.outcome, after.outcome]).toEqual(['held', 'acquired'])
     })
 
-    test('is told otherwise by whoever opens it with another grace [S5-16]', async () => {
+    test('takes a new grace period from whoever opens it with one [S5-16]', async () => {
       const { hf, env, store } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
       await hf.queue('jobs').add('p')
       await claimed(hf.queue('jobs').next({ leaseMs: 1_000 }))
@@ -169,7 +169,7 @@ forEachEngine((engine) => {
       expect((await none.recovery.detectAndRecoverStale()).entriesReclaimed).toBe(1)
     })
 
-    test('heals before a claim once the grace is over [S5-16]', async () => {
+    test('heals before a claim once the grace period is over [S5-16]', async () => {
       const recovery = { onOpen: false, onClaim: true, everyMs: 0, probeEveryMs: 0 }
       const { hf, env } = await engine.open({ recovery, agent: 'ada', manualGraceMs: minuteMs })
       const q = hf.queue('jobs')

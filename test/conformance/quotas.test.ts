@@ -20,7 +20,7 @@ forEachEngine((engine) => {
     expect(await other.locks.reserve('src/**')).toMatchObject({ outcome: 'acquired' })
   })
 
-  test('an agent stands in at most fifty lines, also when it asks for all at once, and others get their place [S5d-16]', async () => {
+  test('an agent waits in at most fifty lines, even if it asks for all at once, and others get their position [S5d-16]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada' })
     const mallory = await store.open({ agent: 'mallory' })
     const names = Array.from({ length: 60 }, (_, number) => `lock-${number}`)
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('patterns that would cost the next one too much are refused to who reserves them [S5d-16]', async () => {
+  test('patterns that would make the next reservation too expensive are refused [S5d-16]', async () => {
     const { hf, store } = await engine.open({ agent: 'mallory' })
     const other = await store.open({ agent: 'ada' })
     const costly = (number: number) => `{${'*a*b,'.repeat(40)}x}*${number}`

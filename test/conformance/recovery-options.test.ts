@@ -12,8 +12,8 @@ const leaseMs = 1_000
 const off = { onOpen: false, onClaim: false, onWait: false, everyMs: 0, probeEveryMs: 0 }
 
 forEachEngine((engine) => {
-  describe('the only trigger', () => {
-    test('by claim heals before a claim and at no other time [Q11] [HP-007]', async () => {
+  describe('the only enabled trigger', () => {
+    test('claim heals before a claim and at no other time [Q11] [HP-007]', async () => {
       const { q, env } = await openLapsed(engine, { ...off, onClaim: true })
       await env.advance(60_000)
       const before = await q.stats()
@@ -24,7 +24,7 @@ forEachEngine((engine) => {
       expect(claim.outcome).toBe('claimed')
     })
 
-    test('by open heals when a store is opened and at no other time [Q13]', async () => {
+    test('open heals when a store is opened and at no other time [Q13]', async () => {
       const { q, env, store } = await openLapsed(engine, off)
       await env.advance(60_000)
       const before = await q.stats()
@@ -35,7 +35,7 @@ forEachEngine((engine) => {
       expect([before.processing, (await q.stats()).processing]).toEqual([1, 0])
     })
 
-    test('by timer heals every so often [Q13]', async () => {
+    test('timer heals periodically [Q13]', async () => {
       const { q, env, store } = await openLapsed(engine, off)
       await store.open({ recovery: { ...off, everyMs: 3_000 } })
 
@@ -46,7 +46,7 @@ forEachEngine((engine) => {
       expect([before.processing, (await q.stats()).processing]).toEqual([1, 0])
     })
 
-    test('by hand heals when it is asked [Q13]', async () => {
+    test('manual heals on request [Q13]', async () => {
       const { q, env } = await openLapsed(engine, false)
       await env.advance(60_000)
       const claim = await q.next({ agent: 'worker-1' })
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
       return outcome
     }
 
-    test('the only trigger by waiting finds it while a call waits for work [S5c-13]', async () => {
+    test('with only the trigger for waiting on, a call that waits for work finds it [S5c-13]', async () => {
       const { q, env } = await openOrphaned({ ...off, onWait: true })
       const before = await q.stats()
 
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ processing: 1 })
     })
 
-    test('with all triggers off, neither the page of an agent nor what is due heals [S5c-13]', async () => {
+    test('with all triggers off, neither prime() nor processRetries() heals [S5c-13]', async () => {
       const { q, waiter } = await openOrphaned(false)
 
       await waiter.fleet.prime()
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('with every trigger off a delayed item is still served when it is due [Q12]', async () => {
+  test('with all triggers off, a delayed item is still claimed when it is due [Q12]', async () => {
     const { hf, env } = await engine.open({ recovery: false })
     const q = hf.queue('jobs')
     await q.add('later', { runAt: env.now() + 1_000 })
@@ -131,7 +131,7 @@ forEachEngine((engine) => {
 
   describe('the log', () => {
     test.each(['claim', 'open', 'timer'] as const)(
-      'tells of a recovery by %s: what was taken from whom, why and how much [Q11]',
+      'describes a recovery by %s: what was taken from whom, why and how much [Q11]',
       async (trigger) => {
         const { q, env, store, item } = await openLapsed(engine, off)
         const { logger, named } = collectLogs()
@@ -161,7 +161,7 @@ forEachEngine((engine) => {
     )
 
     test.each(['claim', 'timer'] as const)(
-      'tells that a recovery by %s failed, and why [Q11]',
+      'says that a recovery by %s failed, and why [Q11]',
       async (trigger) => {
         const { env, store } = await openLapsed(engine, off)
         const { logger, named } = collectLogs()
@@ -179,7 +179,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('heals after all once what made it fail is mended [Q11]', async () => {
+    test('shows that healing works again once the cause of a failure is fixed [Q11]', async () => {
       const { q, env, store } = await openLapsed(engine, off)
       await store.open({ recovery: { ...off, everyMs: 1_000 } })
       const mend = await store.damage.failRecovery()
@@ -192,7 +192,7 @@ forEachEngine((engine) => {
       expect([during, (await q.stats()).processing]).toEqual([1, 0])
     })
 
-    test('says at the start that there was nothing to heal, and nothing later [Q11] [S5-18]', async () => {
+    test('says at start-up that there was nothing to heal, and is quiet after that [Q11] [S5-18]', async () => {
       const { logger, lines } = collectLogs()
       const { hf, env } = await engine.open({ logger })
       const atStart = lines.splice(0)
@@ -209,8 +209,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('more stale items than one piece takes', () => {
-    test('are healed by a timer in bounded pieces, longest expired first [Q13] [EC-003]', async () => {
+  describe('more stale items than one transaction takes', () => {
+    test('are healed by the timer in bounded transactions, longest expired first [Q13] [EC-003]', async () => {
       const { hf, env, store } = await engine.open({ recovery: off })
       const q = hf.queue('jobs')
       const { ids } = await q.addMany(Array.from({ length: 250 }, (_, number) => ({ payload: number })))
@@ -232,7 +232,7 @@ forEachEngine((engine) => {
       expect(order.slice(0, 100).every((id) => firstHundred.has(id))).toBe(true)
     })
 
-    test('do not keep a claim from going on, and are healed by the claims that follow [Q11]', async () => {
+    test('do not hold up a claim, and are healed by the claims that follow [Q11]', async () => {
       const { hf, env } = await engine.open({ recovery: { ...off, onClaim: true } })
       const q = hf.queue('jobs')
       await q.addMany(Array.from({ length: 150 }, (_, number) => ({ payload: number })))

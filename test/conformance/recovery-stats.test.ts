@@ -54,7 +54,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('for a lock whose delay ends, which takes nothing from anybody [S5-11]', async () => {
+    test('for a lock whose delay ends, which takes nothing from any holder [S5-11]', async () => {
       const { hf, env } = await engine.open({ ...off, agent: 'ada' })
       await take(hf, 'press', { agent: 'bob', leaseMs: 1_000, delayMs: 5_000 })
       await env.advance(1_001)
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
   })
 
   describe('the history of recoveries', () => {
-    test('tells of each queue what was done there, and of all together [S5-11]', async () => {
+    test('has the actions per queue, and in total [S5-11]', async () => {
       const { hf, env } = await engine.open({ ...off, agent: 'ada' })
       await addTo(hf, 'one', 2)
       await addTo(hf, 'two', 3)
@@ -147,7 +147,7 @@ forEachEngine((engine) => {
       expect(other).toMatchObject({ totals: { failures: 0 }, lastError: null })
     })
 
-    test('by request says so, what to do, and is counted [S5-11] [S5-18]', async () => {
+    test('on request says so, with what to do, and is counted [S5-11] [S5-18]', async () => {
       const { hf, env, store } = await engine.open({ ...off, agent: 'ada' })
       await addTo(hf, 'jobs', 1)
       await claimed(hf.queue('jobs').next({ agent: 'bob', leaseMs: 1_000 }))
@@ -172,7 +172,7 @@ forEachEngine((engine) => {
   describe('healing before a claim', () => {
     const onClaim = { onOpen: false, onClaim: true, everyMs: 0, probeEveryMs: 0 }
 
-    test('begins with the queue that is claimed from [S5-12]', async () => {
+    test('begins with the claimed queue [S5-12]', async () => {
       const { hf, env } = await engine.open({ recovery: onClaim, agent: 'ada' })
       await addTo(hf, 'elsewhere', 150)
       for (const limit of [100, 50])
@@ -188,7 +188,7 @@ forEachEngine((engine) => {
       expect(item.payload).toBe('lost')
     })
 
-    test('begins with tasks where a task is claimed [S5-12]', async () => {
+    test('begins with tasks if a task is claimed [S5-12]', async () => {
       const { hf, env } = await engine.open({ recovery: onClaim, agent: 'ada' })
       await addTo(hf, 'elsewhere', 150)
       for (const limit of [100, 50])

@@ -47,7 +47,7 @@ const takings: Record<string, { leaseMs: number; take: (hf: Holdfast) => Promise
 }
 
 forEachEngine((engine) => {
-  describe('is freed at once when the process is proven dead, never because a helper ended', () => {
+  describe('is freed at once when the process is proven dead, never because a helper exited', () => {
     test.each(Object.entries(takings))('%s [L4] [L9] [Q7]', async (_what, { leaseMs, take: takeBy }) => {
       const { env, host, helper, watcher } = await openFleet(engine)
       await helper.agents.register({ ...coder, pid: 101 })
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('nobody renews it: it lapses with its process alive, as it says [L4]', async () => {
+  test('is not renewed: it lapses when it says, even while its process lives [L4]', async () => {
     const { env, helper, watcher } = await openFleet(engine)
     await helper.agents.register({ ...coder, pid: 101 })
     const { lock, lease } = await take(watcher, 'deploy', { ...coder, leaseMs: 10_000 })
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
     expect(await watcher.runs.get('r')).toMatchObject({ status: 'paused' })
   })
 
-  test('helpers of one process are one holder: re-entry, the unfinished item, paths they name [L2] [L15]', async () => {
+  test('helpers of one process are one holder: for re-entry, unfinished items and the paths they name [L2] [L15]', async () => {
     const { store, helper, watcher } = await openFleet(engine)
     const other = await store.open({ agent: 'other', background: false })
     await helper.agents.register({ ...coder, pid: 101 })
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
     expect([inside.outcome, stranger.outcome]).toEqual(['acquired', 'held'])
   })
 
-  test('what was taken by hand before the process was registered stays its holder’s, by its token [L2]', async () => {
+  test('a lock taken by hand before the process was registered stays with its holder, by its token [L2]', async () => {
     const { helper } = await openFleet(engine)
     await take(helper, 'deploy', { ...coder, reentrant: true })
     await helper.agents.register({ ...coder, pid: 101 })
@@ -125,7 +125,7 @@ forEachEngine((engine) => {
     expect(again.lock).toMatchObject({ depth: 2, lease: { instance: null } })
   })
 
-  test('a process that has ended binds nothing: the lock is manual again [L4]', async () => {
+  test('a process that has ended binds no lease: the lock is manual again [L4]', async () => {
     const { env, host, helper, watcher } = await openFleet(engine)
     await helper.agents.register({ ...coder, pid: 101 })
     host.kill(101)
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
     expect((await watcher.locks.list()).locks).toMatchObject([{ lease: { instance: null } }])
   })
 
-  test('is released by its token, from any process [L3]', async () => {
+  test('can be released with its token, from any process [L3]', async () => {
     const { helper, watcher } = await openFleet(engine)
     await helper.agents.register({ ...coder, pid: 101 })
     const { lock } = await take(helper, 'deploy', coder)

@@ -28,7 +28,7 @@ forEachEngine((engine) => {
   })
 
   test.each(heldMergeStates)(
-    'a crash while %s heals by itself and the workspace can be submitted again [Z2]',
+    'a crash while %s heals automatically and the workspace can be submitted again [Z2]',
     async (state) => {
       const { q, env } = await openMerge(engine)
       await submitMany(q, 1)
@@ -47,7 +47,7 @@ forEachEngine((engine) => {
   )
 
   describe('a worker on a merge queue', () => {
-    test('goes the whole way along legal moves, each item once, and gives the lock back [Z3]', async () => {
+    test('completes the whole workflow in legal moves, each item once, and releases the lock [Z3]', async () => {
       const { hf, q, env } = await openMerge(engine)
       await submitMany(q, 3)
       const seen: (string | null)[] = []
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
       expect(lock).toBeNull()
     })
 
-    test('finishes by itself what its handler left merging [Z3]', async () => {
+    test('finishes what its handler left merging [Z3]', async () => {
       const { hf, q, env } = await openMerge(engine)
       await submitMany(q, 2)
       const seen: (string | null)[] = []
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('whose handler returns before the merge neither repeats it for ever nor keeps item or lock [Z3]', async () => {
+    test('whose handler returns before the merge neither repeats it forever nor keeps item or lock [Z3]', async () => {
       const { hf, q, env } = await openMerge(engine)
       await submitMany(q, 1)
       let runs = 0
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('no way of claiming yields an item blocked by its parent [Z4] [Q12] [Q22]', async () => {
+  test('no kind of claim returns an item blocked by its parent [Z4] [Q12] [Q22]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await q.add({}, { key: 'parent', priority: 9 })
@@ -159,7 +159,7 @@ forEachEngine((engine) => {
     }
   })
 
-  test('the holder that asks again gets its unfinished item and a longer lease, under the same tokens [Z5] [Q7]', async () => {
+  test('a holder that asks again gets its unfinished item and a longer lease, under the same tokens [Z5] [Q7]', async () => {
     const { q, env } = await openMerge(engine)
     await submitMany(q, 2)
     const first = await claimedWithLock(q.nextWithLock({ agent: 'worker-1', leaseMs }))
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
     expect(again.lock.lease).toMatchObject({ token: first.lock.lease.token, remainingMs: leaseMs })
   })
 
-  test('the holder that asks again gets its unfinished item also when it holds a hundred others [Z5]', async () => {
+  test('a holder that asks again gets its unfinished item even if it holds a hundred others [Z5]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await q.addMany(Array.from({ length: 102 }, (_, number) => ({ payload: number })))
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
     expect(again.item.id).toBe(first.item.id)
   })
 
-  test('another process of the same name is a stranger to the lock [Z5] [Q7]', async () => {
+  test('another process with the same name does not hold the lock [Z5] [Q7]', async () => {
     const { q, store } = await openMerge(engine)
     await submitMany(q, 2)
     await q.nextWithLock({ agent: 'worker-1' })
@@ -193,7 +193,7 @@ forEachEngine((engine) => {
     expect(await namesake.releaseProcessingLock()).toBe(false)
   })
 
-  test('extending always lengthens, is capped where it says so, and is refused on an expired lock [Z6] [Q9]', async () => {
+  test('extending always lengthens, is capped and says so, and is refused on an expired lock [Z6] [Q9]', async () => {
     const { q, env } = await openMerge(engine)
     const acquired = await q.acquireProcessingLock({ agent: 'worker-1', leaseMs })
     if (acquired.outcome !== 'acquired') expect.fail('the lock was free')
@@ -230,7 +230,7 @@ forEachEngine((engine) => {
     expect(await q.get('w1')).toMatchObject({ holder: 'worker-1', lease: { remainingMs: 500 } })
   })
 
-  test('extensions at once all count [Z6]', async () => {
+  test('concurrent extensions all count [Z6]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 1)
     await q.nextWithLock({ agent: 'worker-1', leaseMs })
@@ -260,7 +260,7 @@ forEachEngine((engine) => {
     expect(await q.get('w1')).toMatchObject({ state: 'claimed', holder: 'worker-2' })
   })
 
-  test('of two moves from the same version one wins and the other is told [Z7] [Q18] [D-12]', async () => {
+  test('of two moves from the same version, one wins and the other is refused [Z7] [Q18] [D-12]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 1)
     const { item } = await claimedWithLock(q.nextWithLock({ agent: 'worker-1' }))
@@ -275,7 +275,7 @@ forEachEngine((engine) => {
     expect(second).toMatchObject({ status: 'rejected', reason: { code: 'VERSION_MISMATCH' } })
   })
 
-  test('a reclaim leaves a sound event with its change, which outlives the item, and its run is known [Z8] [Q25]', async () => {
+  test('a reclaim commits a valid event that outlives the item, and its time is recorded [Z8] [Q25]', async () => {
     const { q, env } = await openMerge(engine)
     const payload = { text: 'a "quoted" \\ back\nslash \u0000 é' }
     const { item } = await q.submit('w1', { headSha: 'abcd', payload })
@@ -318,7 +318,7 @@ forEachEngine((engine) => {
   })
 
   test.each(['retry', 'submit', 'release'] as const)(
-    '%s clears holder, times and error of the attempt before [Z9] [Q20]',
+    '%s clears holder, times and error of the previous attempt [Z9] [Q20]',
     async (way) => {
       const { q } = await openMerge(engine)
       await submitMany(q, 1)
@@ -341,7 +341,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('a resubmitted item has its attempts back [Z9] [Q4]', async () => {
+  test('a resubmitted item gets its attempts back [Z9] [Q4]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 1)
     for (let attempt = 1; attempt <= 3; attempt++) {
@@ -357,7 +357,7 @@ forEachEngine((engine) => {
     expect(item).toMatchObject({ state: 'pending', attempts: 0, failures: 0, crashes: 0 })
   })
 
-  test('a retryable failure has no completion time, a final one has [Z10] [Q19]', async () => {
+  test('a retryable failure has no completion time, and a final one has [Z10] [Q19]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 2)
     await q.nextWithLock({ agent: 'worker-1' })
@@ -369,7 +369,7 @@ forEachEngine((engine) => {
     expect(final).toMatchObject({ state: 'failed_terminal', closedAt: expect.any(Number) })
   })
 
-  test('failed, cancelled and completed are counted apart [Z10] [Q6]', async () => {
+  test('failed, cancelled and completed items are counted separately [Z10] [Q6]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 5)
     await q.nextWithLock({ agent: 'worker-1' })
@@ -414,7 +414,7 @@ forEachEngine((engine) => {
     expect(reclaimed).toBe(20)
   })
 
-  test('a store says at open how durable it is, and keeps what it acknowledged unless told otherwise [Z11]', async () => {
+  test('a store reports its durability at open, and keeps what it acknowledged by default [Z11]', async () => {
     const { hf } = await engine.open()
 
     expect(hf.status.durability).toBe('full')
@@ -438,7 +438,7 @@ forEachEngine((engine) => {
     expect(await jobs.getProcessingLock()).toBeNull()
   })
 
-  test('a queue with three slots serves three workers at once and a fourth is told [Z12]', async () => {
+  test('a queue with three slots serves three workers at once and refuses a fourth [Z12]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('main', { workflow: 'merge', slots: 3 })
     await submitMany(q, 4)
@@ -469,7 +469,7 @@ forEachEngine((engine) => {
   })
 
   test.each(['connection timeout', 'constraint violated', 'merge conflict', 'validation failed', 'deadline'])(
-    'whether "%s" is tried again does not depend on its text [Z13] [Q19]',
+    'whether "%s" is retried does not depend on its text [Z13] [Q19]',
     async (message) => {
       const { hf } = await engine.open()
       const jobs = hf.queue('jobs')
@@ -486,7 +486,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('a wrong call is refused at once and not tried again [Z13]', async () => {
+  test('misuse is refused at once and not retried [Z13]', async () => {
     const { q } = await openMerge(engine)
     await submitMany(q, 1)
 

@@ -5,16 +5,19 @@ import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   describe('after its item was removed by force', () => {
-    test.each(['the id', 'the key'])('a holder that names %s releases it with false [S5c-46]', async (by) => {
-      const { q, item, lease, operator } = await holding(engine)
-      await operator.remove(item.id, { force: true })
+    test.each(['the id', 'the key'])(
+      'a holder that names %s gets false from its release [S5c-46]',
+      async (by) => {
+        const { q, item, lease, operator } = await holding(engine)
+        await operator.remove(item.id, { force: true })
 
-      const released = await q.release(by === 'the id' ? item.id : 'k')
+        const released = await q.release(by === 'the id' ? item.id : 'k')
 
-      expect(released).toBe(false)
-      expect(lease?.signal.aborted).toBe(true)
-      expect(() => lease?.assertHeld()).toThrow()
-    })
+        expect(released).toBe(false)
+        expect(lease?.signal.aborted).toBe(true)
+        expect(() => lease?.assertHeld()).toThrow()
+      },
+    )
 
     test.each([
       ['completes', 'complete'],
@@ -22,7 +25,7 @@ forEachEngine((engine) => {
       ['renews', 'renew'],
       ['moves', 'move'],
       ['reports progress on', 'progress'],
-    ] as const)('a holder that %s it has lost its lease and is told so [S5c-46]', async (_, act) => {
+    ] as const)('a holder that %s it gets LEASE_LOST [S5c-46]', async (_, act) => {
       const { q, item, lease, operator } = await holding(engine)
       await operator.remove(item.id, { force: true })
       const acts = {
@@ -39,7 +42,7 @@ forEachEngine((engine) => {
       expect(lease?.signal.aborted).toBe(true)
     })
 
-    test('a manual holder that gives its token is told the same [S5c-46]', async () => {
+    test('a manual holder that gives its token gets the same answer [S5c-46]', async () => {
       const { q, operator } = await holding(engine)
       const { item } = await claimed(q.next({ agent: 'bob' }))
       await operator.remove(item.id, { force: true })
@@ -50,7 +53,7 @@ forEachEngine((engine) => {
       expect([code, await q.release(item.id, options)]).toEqual(['LEASE_LOST', false])
     })
 
-    test('a merge worker is told the same in every act [S5c-46]', async () => {
+    test('a merge worker gets the same answer from every call [S5c-46]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
@@ -69,7 +72,7 @@ forEachEngine((engine) => {
       expect(new Set(codes)).toEqual(new Set(['LEASE_LOST']))
     })
 
-    test('the holder of a task is told the same [S5c-46]', async () => {
+    test('the holder of a task gets the same answer [S5c-46]', async () => {
       const { hf, store } = await engine.open()
       const operator = (await store.open()).queue('tasks')
       const { tasks } = hf
@@ -91,7 +94,7 @@ forEachEngine((engine) => {
       expect(await tasks.releaseTask(fifth)).toBe(false)
     })
 
-    test('whoever names no token is told that there is no such item [S5c-46]', async () => {
+    test('a call without a token gets NOT_FOUND [S5c-46]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs')
       await q.add(null)

@@ -11,7 +11,7 @@ forEachEngine((engine) => {
       ['its key', {}],
       ['its id, for another agent', { agent: 'bob' }],
       ['its key, for another agent', { agent: 'bob' }],
-    ])('by %s is answered from the same handle without a token [S5c-44]', async (by, options) => {
+    ])('by %s succeeds on the same handle without a token [S5c-44]', async (by, options) => {
       const { q } = await openJobs(engine)
       await q.add(null, { key: 'k' })
       const { item } = await claimed(q.next(options))
@@ -24,7 +24,7 @@ forEachEngine((engine) => {
       expect((await q.events(item.id)).filter(({ kind }) => kind === 'item.completed')).toHaveLength(1)
     })
 
-    test('after completeMerge is answered too [S5c-44]', async () => {
+    test('after completeMerge succeeds too [S5c-44]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
@@ -73,7 +73,7 @@ forEachEngine((engine) => {
       expect(forgotten).toBe('LEASE_LOST')
     })
 
-    test('is refused once the item has begun another life [S5c-44]', async () => {
+    test('is refused once the item was reopened [S5c-44]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })

@@ -8,7 +8,7 @@ import { machine } from '../support/processes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('paths are reserved by pattern, and whoever overlaps is told by whom [L15]', async () => {
+  test('paths are reserved by pattern, and an overlapping request is told by whom [L15]', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     const other = await store.open({ agent: 'bob' })
     const mine = await reserved(hf.locks.reserve(['src/**', 'docs/*.md'], { reason: 'rename' }))
@@ -26,7 +26,7 @@ forEachEngine((engine) => {
     expect(apart).toMatchObject({ outcome: 'acquired' })
   })
 
-  test('overlap goes both ways: a wide pattern meets a narrow one that was first [L15]', async () => {
+  test('overlap works both ways: a wide pattern conflicts with an earlier narrow one [L15]', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     const other = await store.open({ agent: 'bob' })
     await hf.locks.reserve('src/deep/in/a.ts')
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     expect(await other.locks.reserve('src/*.ts')).toMatchObject({ outcome: 'acquired' })
   })
 
-  test('shared reservations lie beside each other and keep exclusive ones out [L15]', async () => {
+  test('shared reservations coexist and keep exclusive ones out [L15]', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     const [bob, cy] = [await store.open({ agent: 'bob' }), await store.open({ agent: 'cy' })]
     await hf.locks.reserve('src/**', { mode: 'shared' })
@@ -55,7 +55,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.whoHas('test/a.ts')).toEqual([])
   })
 
-  test('who has a path is answered by reservation and by lock; lapsed ones do not count [L15] [X3]', async () => {
+  test('whoHas finds a path by reservation and by lock, and ignores lapsed ones [L15] [X3]', async () => {
     const { hf, env } = await engine.open({ background: false, recovery: false })
     await hf.locks.reserve('src/**', { agent: 'ada', leaseMs: 1_000 })
     await take(hf, 'file:src/a.ts', { agent: 'cy' })
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.whoHas('other')).toEqual([])
   })
 
-  test('a reservation lasts five minutes by hand, is renewed and released by its name and token [L15]', async () => {
+  test('a manual reservation lasts five minutes, and is renewed and released by name and token [L15]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada' })
     const manual = await reserved(hf.locks.reserve('src/**', { agent: 'bob' }))
     const { name } = manual.lock
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.whoHas('src/a.ts')).toEqual([])
   })
 
-  test('two handlers of one process keep each other out, as two processes do [L15] [S5c-39]', async () => {
+  test('two handlers of one process exclude each other, as two processes do [L15] [S5c-39]', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     const twin = await store.open({ agent: 'ada' })
     await hf.locks.reserve('src/**')
@@ -95,7 +95,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.reserve('docs/a', { agent: 'bob' })).toMatchObject({ outcome: 'held' })
   })
 
-  test('whoever says what it holds, by name and token, is not kept out by it [S5c-39]', async () => {
+  test('a caller that names what it holds, with token, is not blocked by it [S5c-39]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const outer = await reserved(hf.locks.reserve('src/**'))
     const manual = await reserved(hf.locks.reserve('docs/**', { agent: 'bob' }))
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     expect(await byHand).toMatchObject({ outcome: 'acquired' })
   })
 
-  test('exactly those named are exempt: nobody else’s, no other, and none under another token [S5c-39]', async () => {
+  test('exactly those named are exempt: no other agent’s, no other reservation, no other token [S5c-39]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     // Granted in one millisecond, they have the same token.
     const [left, right] = await Promise.all(
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('of a dead process they are free at once, of a silent one when they lapse [L15] [L9]', async () => {
+  test('those of a dead process are free at once, and those of a silent one when they lapse [L15] [L9]', async () => {
     const { env, store } = await engine.open({ background: false })
     const host = machine(env)
     const victim = await store.open({ agent: 'victim', environment: host.process(101) })
@@ -141,7 +141,7 @@ forEachEngine((engine) => {
     expect(await heir.locks.reserve('src/a.ts')).toMatchObject({ outcome: 'acquired' })
   })
 
-  test('one that nobody can read is set aside, not deleted, and stops nothing [L15]', async () => {
+  test('an unreadable one is set aside, not deleted, and blocks nothing [L15]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada' })
     const damaged = await reserved(hf.locks.reserve('src/**', { agent: 'bob', leaseMs: 1_000 }))
     await hf.locks.reserve('docs/**', { agent: 'cy', leaseMs: 1_000 })
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
     await store.damage.garblePatterns(damaged.lock.name)
   })
 
-  test('one that lapsed is over: nothing brings it back beside its successor’s [L15] [L3]', async () => {
+  test('a lapsed one is over: nothing revives it beside its successor’s [L15] [L3]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada', recovery: false, background: false })
     const other = await store.open({ agent: 'bob', recovery: false, background: false })
     const key = { idempotencyKey: 'reserve once' }
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.releaseLock(lock.name, token)).toBe(true)
   })
 
-  test('a process that was frozen loses what lapsed meanwhile, and is told [L15]', async () => {
+  test('a process that was frozen loses what lapsed in the meantime, and learns of it [L15]', async () => {
     const { env, store } = await engine.open({ background: false, recovery: false })
     const host = machine(env)
     const sleeper = await store.open({ agent: 'ada', recovery: false, environment: host.process(101) })
@@ -196,7 +196,7 @@ forEachEngine((engine) => {
     expect(await sleeper.locks.isLockedBy(lock.name)).toBe(false)
   })
 
-  test('however many have lapsed, none that lasts is overlooked [L15]', async () => {
+  test('however many have lapsed, no live one is overlooked [L15]', async () => {
     const { hf, env } = await engine.open({ recovery: false, background: false })
     const short = { agent: 'ada', leaseMs: 0, mode: 'shared' } as const
     // A few at a time: each is compared with all that have not lapsed yet.
@@ -210,7 +210,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.whoHas('src/a.ts')).toHaveLength(1)
   })
 
-  test('all together have a bound; the next is told BUSY, and room is made by releasing [L15]', async () => {
+  test('their total is limited; the next one is BUSY, and releasing makes room [L15]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     const patterns = (of: number) => Array.from({ length: 50 }, (_, number) => `${of}/${number}/*`)
     const all = await Promise.all(
@@ -228,7 +228,7 @@ forEachEngine((engine) => {
     expect(await hf.locks.reserve('src/**', { agent: 'bob' })).toMatchObject({ outcome: 'acquired' })
   })
 
-  test('who gets into whose way is counted in the audit [L15]', async () => {
+  test('the audit counts who conflicts with whom [L15]', async () => {
     const { hf, store } = await engine.open({ agent: 'ada' })
     const other = await store.open({ agent: 'bob' })
     const { lock } = await reserved(hf.locks.reserve('src/**'))
@@ -243,7 +243,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('of many agents that reserve one path at once exactly one gets it [L15]', async () => {
+  test('of many agents that reserve one path at once, exactly one gets it [L15]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
 
     const answers = await Promise.all(

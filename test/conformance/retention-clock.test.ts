@@ -29,7 +29,7 @@ forEachEngine((engine) => {
       expect(await store.store.countRows()).toEqual(before)
     })
 
-    test('that stays is believed after two hours at the most, and everything old goes [S5b-10]', async () => {
+    test('that stays is trusted after two hours at most, and everything old is removed [S5b-10]', async () => {
       const store = await opened()
 
       store.env.setWall(store.env.now() + yearMs)
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
       expect((await store.store.countRows()).event).toBeLessThan(20)
     })
 
-    test('that was believed and is corrected makes nothing old that ends afterwards [S5b-10]', async () => {
+    test('that was trusted and then corrected makes nothing old that ends afterwards [S5b-10]', async () => {
       const store = await opened()
       store.env.setWall(store.env.now() + yearMs)
       await retainFor(2, store)
@@ -66,7 +66,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('what is old goes within two hours, whether the machine sleeps or not [S5b-10]', async () => {
+  test('old items are removed within two hours, whether or not the machine sleeps [S5b-10]', async () => {
     const store = await opened()
 
     await store.env.advance(7 * dayMs)
@@ -81,7 +81,7 @@ forEachEngine((engine) => {
   })
 
   describe('events', () => {
-    test('dated ten years ahead keep no others, however many they are [S5b-10]', async () => {
+    test('dated ten years ahead keep no others, however many there are [S5b-10]', async () => {
       const { hf, env } = await engine.open({ background: false })
       await hf.queue('before').add(null)
       env.setWall(env.now() + 10 * yearMs)
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('dated too early make no others old, and stay as long as those around them [S5b-10]', async () => {
+    test('dated too early do not age others, and stay as long as those around them [S5b-10]', async () => {
       const { hf, env } = await engine.open({ background: false })
       await hf.queue('before').add(null)
       await env.advance(91 * dayMs)
@@ -134,7 +134,7 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a cleanup that somebody asks for', () => {
+  describe('an explicit cleanup', () => {
     test('acts at once, by the date that both clocks agree on [S5b-10]', async () => {
       const { hf, env } = await opened()
 
@@ -147,7 +147,7 @@ forEachEngine((engine) => {
       expect([ahead, later]).toEqual([0, 1])
     })
 
-    test('believes a date that has stayed, though no process removes anything by itself [S5b-10]', async () => {
+    test('trusts a date that has stayed, even if no process runs retention [S5b-10]', async () => {
       const { hf, env } = await opened()
       env.setWall(env.now() + yearMs)
 
@@ -160,7 +160,7 @@ forEachEngine((engine) => {
       expect(removed).toEqual([0, 0, 1])
     })
 
-    test('of everything takes also what was finished while the date was ahead [S5b-10]', async () => {
+    test('of everything also removes what was finished while the date was ahead [S5b-10]', async () => {
       const { hf, env } = await engine.open({ background: false })
       env.setWall(env.now() + yearMs)
       await hf.queue('jobs').add(null, { key: 'ahead' })
@@ -171,7 +171,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a process removes what is old by itself, once it believes its date [S5b-10]', async () => {
+  test('a process removes what is old in the background, once it trusts the date [S5b-10]', async () => {
     const { hf, env, store } = await engine.open({ recovery: false, retention: { itemsMs: 30 * minuteMs } })
     await hf.queue('jobs').add(null, { key: 'done' })
     await hf.queue('jobs').cancel('done')

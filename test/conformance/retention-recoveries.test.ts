@@ -4,7 +4,7 @@ import { claimed } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test('of recoveries the newest thousand are kept, and the totals stay true, also of a queue [Q16] [S5-11]', async () => {
+  test('the newest thousand recoveries are kept, and totals stay correct, per queue too [Q16] [S5-11]', async () => {
     const { hf, env } = await engine.open({ background: false })
     const q = hf.queue('jobs', { maxCrashes: 0 })
     // Each is claimed twice: after its second crash it waits.

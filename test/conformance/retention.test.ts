@@ -1,4 +1,4 @@
-/** What is finished goes by itself after its time; what is open or needed never does. */
+/** Finished items are removed automatically after their time; open or needed ones never are. */
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { claimed } from '../support/outcomes.ts'
@@ -25,7 +25,7 @@ forEachEngine((engine) => {
     expect((await q.events(item.id)).map(({ kind }) => kind)).toContain('item.completed')
   })
 
-  test('what was finished first goes first, whichever queue it is in [S5-25] [Q26]', async () => {
+  test('what finished first is removed first, whichever queue it is in [S5-25] [Q26]', async () => {
     const { hf, env } = await engine.open({ background: false })
     const finish = async (queue: string, count: number) => {
       const { ids } = await hf.queue(queue).addMany(Array.from({ length: count }, () => ({ payload: 1 })))
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
     expect(gone).toEqual([...Array(300).fill('z'), ...Array(200).fill('a')])
   })
 
-  test('another time may be set, and 0 keeps everything', async () => {
+  test('the period can be changed, and 0 keeps everything', async () => {
     const { env, store } = await engine.open({ background: false })
     const brief = await store.open({ namespace: 'brief', retention: { itemsMs: 1_000 }, ...rareProbes })
     const keeping = await store.open({ namespace: 'keeping', retention: { itemsMs: 0 }, ...rareProbes })
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
     expect(await keeping.queue('jobs').get('k')).toMatchObject({ state: 'cancelled' })
   })
 
-  test('what others still wait for is kept', async () => {
+  test('items that others still wait for are kept', async () => {
     const { hf, env } = await engine.open({ retention: { itemsMs: 1_000 }, ...rareProbes })
     const q = hf.queue('jobs')
     await q.add(null, { key: 'parent' })
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
     expect(await q.get('parent')).toMatchObject({ state: 'cancelled' })
   })
 
-  test('more than a piece is removed without holding others up for long', async () => {
+  test('removing many takes several transactions, so that others do not wait long', async () => {
     const { hf, env } = await engine.open({ retention: { itemsMs: 1_000 }, ...rareProbes })
     const q = hf.queue('jobs')
     const { ids } = await q.addMany(Array.from({ length: 450 }, () => ({ payload: null })))

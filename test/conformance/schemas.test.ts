@@ -1,4 +1,4 @@
-/** Queues and documents with a schema: what is stored, what comes out, and what becomes of that which does not fit. */
+/** Queues and documents with a schema: what is stored, what is returned, and what happens to values that do not fit. */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Workflow } from 'holdfast'
 import { describe, expect, test } from 'vitest'
@@ -21,7 +21,7 @@ const unfailing: Workflow = {
 }
 
 forEachEngine((engine) => {
-  test('nextWithLock with a lease length passes over what does not fit and leaves no lock behind [S5c-4]', async () => {
+  test('nextWithLock with a lease length skips items that do not fit and leaves no lock behind [S5c-4]', async () => {
     const { q } = await openMerge(engine, ['unfit'])
 
     const claim = await q.nextWithLock({ leaseMs: 60_000 })
@@ -31,7 +31,7 @@ forEachEngine((engine) => {
     expect(await q.getProcessingLock()).toBeNull()
   })
 
-  test('nextWithLock for another agent with a lease length gives its lock back, too [S5c-4]', async () => {
+  test('nextWithLock for another agent with a lease length releases its lock too [S5c-4]', async () => {
     const { q } = await openMerge(engine, ['unfit'])
 
     const claim = await q.nextWithLock({ agent: 'bob', leaseMs: 60_000 })
@@ -40,7 +40,7 @@ forEachEngine((engine) => {
     expect(await q.getProcessingLock()).toBeNull()
   })
 
-  test('a lock taken for an item that does not fit is not kept when the store then fails [S5c-4]', async () => {
+  test('a lock taken for an item that does not fit is not kept if the store then fails [S5c-4]', async () => {
     const { hf, q, store } = await openMerge(engine, ['unfit', 'fit'])
     let mend = async () => {}
     const breaks = z.custom().refine(async () => {
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
     expect(await q.getProcessingLock()).toBeNull()
   })
 
-  test('an item that does not fit and cannot fail is passed over under the lock, too [S5c-4]', async () => {
+  test('an item that does not fit and cannot fail is skipped under the lock too [S5c-4]', async () => {
     const { hf } = await engine.open()
     await hf.queue('main', { workflow: unfailing }).addMany([{ payload: 1 }, { payload: 'fit' }])
     const q = hf.queue('main', { schema: z.string() })
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
   })
 
   test.each(['next', 'nextWithLock'] as const)(
-    '%s under an idempotency key claims what fits, behind what does not [S5c-4]',
+    '%s under an idempotency key claims items that fit, behind those that do not [S5c-4]',
     async (claim) => {
       const { q } = await openMerge(engine, ['unfit', 'unfit', 'fit'])
       const options = { idempotencyKey: 'k'.repeat(255) }
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('claimMany under an idempotency key answers with what fits, each time, until none of it is held [S5c-4]', async () => {
+  test('claimMany under an idempotency key returns items that fit, each time, until none of them is held [S5c-4]', async () => {
     const { q } = await openJobs(engine, ['unfit', 'fit', 'unfit', 'fit', 'fit'])
     const options = { idempotencyKey: 'k1' }
 
@@ -103,7 +103,7 @@ forEachEngine((engine) => {
     expect(await q.stats()).toMatchObject({ pending: 1, failed: 2 })
   })
 
-  test('claimMany goes on behind what does not fit, also under an idempotency key [S5c-4]', async () => {
+  test('claimMany continues behind items that do not fit, even under an idempotency key [S5c-4]', async () => {
     const { q } = await openJobs(engine, ['unfit', 'unfit', 'unfit', 'fit', 'fit'])
     const options = { idempotencyKey: 'k1' }
 
@@ -115,7 +115,7 @@ forEachEngine((engine) => {
     expect(await q.stats()).toMatchObject({ pending: 1, failed: 3, processing: 1 })
   })
 
-  test('a claim under an idempotency key that found nothing to fit finds nothing again [S5c-4]', async () => {
+  test('a claim under an idempotency key that found nothing suitable finds nothing again [S5c-4]', async () => {
     const { q } = await openMerge(engine, ['unfit'])
     const options = { idempotencyKey: 'k' }
 
@@ -126,13 +126,13 @@ forEachEngine((engine) => {
     expect([first.outcome, again.outcome]).toEqual(['empty', 'empty'])
   })
 
-  describe('a schema whose output is not its input', () => {
+  describe('a schema whose output differs from its input', () => {
     const schema = z.object({ at: z.coerce.date(), tries: z.string().transform(Number).default(1) })
     const given = { at: new Date(0), tries: '5' }
     const stored = { at: '1970-01-01T00:00:00.000Z', tries: '5' }
     const made = { at: new Date(0), tries: 5 }
 
-    test('leaves the input in the queue, and claims are given the output [S5c-5]', async () => {
+    test('stores the input in the queue, and claims get the output [S5c-5]', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('jobs', { schema })
 
@@ -158,7 +158,7 @@ forEachEngine((engine) => {
       expect([first.payload, second?.payload, ...seen]).toEqual([made, made, made, made])
     })
 
-    test('leaves the input in a document, and whoever reads it is given the output [S5c-5]', async () => {
+    test('stores the input in a document, and reads get the output [S5c-5]', async () => {
       const { hf } = await engine.open()
       const plan = hf.state('plan', { schema })
 
@@ -178,7 +178,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('leaves out what only the schema adds [S5c-5]', async () => {
+    test('does not store what only the schema adds [S5c-5]', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('jobs', { schema })
 
@@ -189,7 +189,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a schema that takes its time, and uses the store meanwhile, is waited for before the command [S5c-5]', async () => {
+  test('an asynchronous schema that uses the store itself is awaited before the command [S5c-5]', async () => {
     const { hf } = await engine.open()
     const log = hf.queue<unknown>('log')
     const validate = async (value: unknown) => {
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
     expect(await checks()).toBe(10)
   })
 
-  test('what JSON makes of a value has to fit, since nothing else will ever be read [S5c-5]', async () => {
+  test('the JSON of a value must fit, because nothing else will ever be read [S5c-5]', async () => {
     const { hf } = await engine.open()
     // The types refuse this schema; a program in plain JavaScript can still give it.
     const schema: z.ZodType<unknown, unknown> = z.object({ at: z.date() })
@@ -239,7 +239,7 @@ forEachEngine((engine) => {
     expect(await plan.get()).toBeNull()
   })
 
-  test('what was checked is what is stored, also of an object that has another text each time [S5c-5]', async () => {
+  test('the value that was checked is the one stored, even if the object serializes differently each time [S5c-5]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue<unknown>('jobs', { schema: z.literal(1) })
     let asked = 0
@@ -250,7 +250,7 @@ forEachEngine((engine) => {
     expect(item.payload).toBe(1)
   })
 
-  test('what is no JSON is refused with its path, before the schema sees it [S5c-5]', async () => {
+  test('a value that is not JSON is refused with its path, before the schema sees it [S5c-5]', async () => {
     const { hf } = await engine.open()
     let seen = 0
     const schema = z.any().refine(() => ++seen)
@@ -266,7 +266,7 @@ forEachEngine((engine) => {
     expect(seen).toBe(0)
   })
 
-  test('a change without a payload is refused where its schema needs one, but may move on an open one [S5c-5]', async () => {
+  test('a change without a payload is refused if its schema needs one, but may update an open one [S5c-5]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('main', { workflow: 'merge', schema: z.string() })
     const open = hf.queue('free', { schema: z.string().nullable() })
@@ -281,7 +281,7 @@ forEachEngine((engine) => {
     expect(item.payload).toBeNull()
   })
 
-  test('cleanup takes any idempotency key [S5c-4]', async () => {
+  test('cleanup accepts any idempotency key [S5c-4]', async () => {
     const { hf } = await engine.open()
 
     expect(await hf.queue('main').cleanup({ maxAgeMs: 0, idempotencyKey: 'k'.repeat(255) })).toBe(0)

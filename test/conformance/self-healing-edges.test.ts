@@ -11,7 +11,7 @@ const leaseMs = 1_000
 
 forEachEngine((engine) => {
   describe('breakage', () => {
-    test('of the store is a typed error after which the handle goes on [EP-001] [X4]', async () => {
+    test('of the store is a typed error after which the handle still works [EP-001] [X4]', async () => {
       const { hf, store } = await engine.open()
       const q = hf.queue('jobs')
       const { item } = await q.add({})
@@ -29,7 +29,7 @@ forEachEngine((engine) => {
       expect(after.state).toBe('done')
     })
 
-    test('of one command fails that one and not those committed with it [EP-001]', async () => {
+    test('of one command does not fail those committed with it [EP-001]', async () => {
       const { hf, store } = await engine.open()
       const q = hf.queue('jobs')
       const { item } = await q.add({})
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
       expect([completed.status, added.status]).toEqual(['rejected', 'fulfilled'])
     })
 
-    test('of a lock row heals once its lease has lapsed, and stops nothing [EP-002] [EC-010]', async () => {
+    test('of a lock row heals once its lease has lapsed, and blocks nothing [EP-002] [EC-010]', async () => {
       const { hf, env, store } = await engine.open({ recovery: onClaimOnly })
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
       expect(item.key).toBe('w1')
     })
 
-    test('of an item row that nobody can read stops no other item from healing [EP-002] [Q14]', async () => {
+    test('of an unreadable item row does not stop other items from healing [EP-002] [Q14]', async () => {
       const { hf, env, store } = await engine.open({ recovery: onClaimOnly })
       const q = hf.queue('jobs')
       const [garbled, sound] = await claimAll(q, 2)
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ state: 'pending', phase: 'ready' })
     })
 
-    test('by a close in the midst of healing leaves nothing half done [EP-004]', async () => {
+    test('by a close in the middle of healing leaves nothing half done [EP-004]', async () => {
       const { hf, env, store } = await engine.open({ recovery: onClaimOnly })
       const q = hf.queue('jobs')
       await claimAll(q, 250)
@@ -116,7 +116,7 @@ forEachEngine((engine) => {
     })
 
     test.each(['forgetMigration', 'loseTable'] as const)(
-      'of the schema (%s) is mended or refused in words, never met later [EP-005]',
+      'of the schema (%s) is repaired or refused with an explanation at open, not later [EP-005]',
       async (damage) => {
         const { hf, store } = await engine.open()
         await hf.queue('jobs').add({})
@@ -209,7 +209,7 @@ forEachEngine((engine) => {
       expect(item.data).toMatchObject({ journal: { landingAs: 'beef01' } })
     })
 
-    test('healing during the claims of others harms neither [EC-005]', async () => {
+    test('healing during other workers’ claims harms neither [EC-005]', async () => {
       const { hf, env, store } = await engine.open({ recovery: onClaimOnly })
       const q = hf.queue('jobs')
       const stale = await claimAll(q, 10)
@@ -228,7 +228,7 @@ forEachEngine((engine) => {
       expect(new Set(items.map(({ item }) => item.id))).toEqual(new Set([...stale, ...fresh]))
     })
 
-    test('claims and healing get through as soon as other writers let them [EC-008]', async () => {
+    test('claims and healing proceed as soon as other writers let them [EC-008]', async () => {
       const { hf, env, store } = await engine.open({ background: false })
       const q = hf.queue('jobs')
       await claimAll(q, 1)
@@ -246,7 +246,7 @@ forEachEngine((engine) => {
       expect((await healing).entriesReclaimed).toBe(0)
     })
 
-    test('a writer held up for longer than it may wait is told BUSY, and nothing was changed [EC-008]', async () => {
+    test('a writer blocked for longer than it may wait gets BUSY, and nothing has changed [EC-008]', async () => {
       const { hf, store } = await engine.openInRealTime({ background: false, busyTimeoutMs: 100 })
       const q = hf.queue('jobs')
       await q.add({})
@@ -289,7 +289,7 @@ forEachEngine((engine) => {
       expect(off).toEqual(on)
     })
 
-    test("a stranger's release is false and its extension refused [CV-004] [CV-005]", async () => {
+    test('a release by another agent returns false and its extension is refused [CV-004] [CV-005]', async () => {
       const [on, off] = await onAndOff(engine, strangersActs)
 
       expect(on).toEqual([false, 'LEASE_LOST', 'LEASE_LOST', true])
@@ -340,7 +340,7 @@ forEachEngine((engine) => {
     expect([...seen].toSorted((left, right) => left - right)).toEqual([0, 50])
   })
 
-  test('claims that heal first take no transaction more while nothing is stale [CV-009] [Q28] [S5-26]', async () => {
+  test('claims that heal first need no extra transaction while nothing is stale [CV-009] [Q28] [S5-26]', async () => {
     const [on, off] = [await countClaims(engine, onClaimOnly), await countClaims(engine, false)]
 
     expect(on).toEqual(off)

@@ -1,4 +1,4 @@
-/** Suite B, first half: what heals by itself, when, and with which answer. */
+/** Suite B, first half: what heals automatically, when, and what is reported. */
 import type { Queue } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       expect(named('recovery.failed')).toMatchObject([{ level: 'warn', facts: { trigger: 'claim' } }])
     })
 
-    test('respects the length of the lease that was asked for [HP-010]', async () => {
+    test('respects the requested lease length [HP-010]', async () => {
       const { q, env } = await openQueue(engine)
       await q.submit('w1', { headSha: 'abcd' })
       await q.nextWithLock({ agent: 'worker-1', leaseMs: 7_000 })
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
       expect([inTime.outcome, tooLate.outcome]).toEqual(['held', 'claimed'])
     })
 
-    test('at once with others yields different items, each once [HP-012] [Q12]', async () => {
+    test('at the same time as others returns different items, each once [HP-012] [Q12]', async () => {
       const { hf, store } = await engine.open()
       const handles = [hf, await store.open(), await store.open()]
       await hf.queue('jobs').addMany(Array.from({ length: 30 }, (_, number) => ({ payload: number })))
@@ -98,7 +98,7 @@ forEachEngine((engine) => {
       expect(new Set(claims.map(({ item }) => item.id)).size).toBe(30)
     })
 
-    test('on an empty queue gives nothing and leaves no lock [HP-014] [D-24]', async () => {
+    test('on an empty queue returns nothing and leaves no lock [HP-014] [D-24]', async () => {
       const { q } = await openQueue(engine)
 
       const claim = await q.nextWithLock({ agent: 'worker-1' })
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
       expect(await q.getProcessingLock()).toBeNull()
     })
 
-    test('that had to wait for other writers heals again before it goes on [HP-015] [Q11]', async () => {
+    test('that had to wait for other writers heals again before it continues [HP-015] [Q11]', async () => {
       const { hf, env, store } = await engine.open({ background: false })
       const q = hf.queue('jobs')
       const { item } = await q.add({})
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
   })
 
   describe('recovery', () => {
-    test('counts exactly what it gave back [HP-003] [Q13]', async () => {
+    test('counts exactly what it reclaimed [HP-003] [Q13]', async () => {
       const { q, env } = await openQueue(engine)
       await claimEach(q, 3)
       await env.advance(leaseMs + 1)
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ completed: 6, pending: 0, processing: 0 })
     })
 
-    test('announces what it would do without doing it, however often it is asked [HP-005] [Q16]', async () => {
+    test('reports what it would do without doing it, however often it is asked [HP-005] [Q16]', async () => {
       const { hf, q, env } = await openQueue(engine)
       await claimEach(q, 2)
       await env.advance(leaseMs + 1)
@@ -170,7 +170,7 @@ forEachEngine((engine) => {
       expect({ list: await q.list(), lock: await q.getProcessingLock() }).toEqual(before)
     })
 
-    test('keeps its history apart from what it would do now [Q16] [Z8]', async () => {
+    test('keeps its history separate from what it would do now [Q16] [Z8]', async () => {
       const { q, env } = await openQueue(engine)
       await claimEach(q, 2)
       await env.advance(leaseMs + 1)
@@ -188,7 +188,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('that failed is remembered with its error until it is asked for [Q16] [Q11]', async () => {
+    test('that failed is remembered with its error until somebody asks [Q16] [Q11]', async () => {
       const { hf, env, store } = await engine.open({ recovery: onClaimOnly })
       const q = hf.queue('jobs')
       await q.add({})
@@ -204,7 +204,7 @@ forEachEngine((engine) => {
       expect((stats as { lastError?: unknown }).lastError).toBeTruthy()
     })
 
-    test('tried without acting reports all that acting would do [Q13] [EC-003]', async () => {
+    test('as a dry run reports everything that a real one would do [Q13] [EC-003]', async () => {
       const { hf, env } = await engine.open({ recovery: onClaimOnly })
       const q = hf.queue('jobs')
       await claimAll(q, 150)
@@ -252,7 +252,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('done twice is recovery done once [HP-013] [CV-008] [Q13]', async () => {
+    test('run twice has the same result as run once [HP-013] [CV-008] [Q13]', async () => {
       const { hf, q, env, store } = await openQueue(engine)
       await claimEach(q, 4)
       await env.advance(leaseMs + 1)
@@ -271,7 +271,7 @@ forEachEngine((engine) => {
       expect(again).toMatchObject({ entriesReclaimed: 0, locksCleaned: 0, ids: [] })
     })
 
-    test('by itself and by hand at once takes each item exactly once [EP-003]', async () => {
+    test('in the background and by hand at once takes each item exactly once [EP-003]', async () => {
       const { hf, env, store } = await engine.open({ recovery: onClaimOnly })
       const q = hf.queue('jobs')
       await claimAll(q, 20)
@@ -304,7 +304,7 @@ forEachEngine((engine) => {
       expect(await right.getRecoveryStats()).toMatchObject({ entriesReclaimed: 3 })
     })
 
-    test('never touches a lease that still runs [Q13]', async () => {
+    test('never touches a live lease [Q13]', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('jobs')
       await q.addMany([{ payload: 1 }, { payload: 2 }])
@@ -320,7 +320,7 @@ forEachEngine((engine) => {
   })
 
   describe('the processing lock', () => {
-    test('is stale after its last millisecond and not at it [HP-006] [EC-006] [Q10]', async () => {
+    test('is stale after its last millisecond and not during it [HP-006] [EC-006] [Q10]', async () => {
       const { q, env } = await openQueue(engine)
       const none = await q.isLockStale()
       await q.acquireProcessingLock({ agent: 'worker-1', leaseMs })
@@ -335,7 +335,7 @@ forEachEngine((engine) => {
       expect(claim).toMatchObject({ outcome: 'held', holder: 'worker-1' })
     })
 
-    test('that lapsed is shown as lapsed before anything swept [Q10] [X3]', async () => {
+    test('that lapsed is shown as lapsed before any sweep [Q10] [X3]', async () => {
       const { q, env } = await openQueue(engine)
       await claimEach(q, 1)
       await env.advance(leaseMs + 1)

@@ -1,4 +1,4 @@
-/** Locks of single things: one holder, told by name to everybody else, gone with whatever ends it. */
+/** Locks on single things: one holder, named to everyone else, freed by release or lapse. */
 import { describe, expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { take } from '../support/locks.ts'
@@ -21,7 +21,7 @@ forEachEngine((engine) => {
       expect((await readFeed(hf)).filter(({ subject }) => subject === 'lock')).toHaveLength(1)
     })
 
-    test('that another holds is answered as held, naming the holder, and not as an error [H-02]', async () => {
+    test('that another agent holds is reported as held, with its holder, and not as an error [H-02]', async () => {
       const { hf } = await engine.open()
       const { lock } = await take(hf, name, ada)
 
@@ -33,7 +33,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('released by its holder can be had by another at once [H-03]', async () => {
+    test('released by its holder can be taken by another at once [H-03]', async () => {
       const { hf } = await engine.open()
       await take(hf, name, ada)
 
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       expect((await take(hf, name, bob)).recoveredFrom).toBeNull()
     })
 
-    test('is not released by a stranger, who is told so and named in the audit [H-04]', async () => {
+    test('cannot be released by another agent, which is refused and named in the audit [H-04]', async () => {
       const { hf } = await engine.open()
       const { lock } = await take(hf, name, ada)
 
@@ -67,7 +67,7 @@ forEachEngine((engine) => {
       expect(next.lock.lease.token).toBeGreaterThan(lock.lease.token)
     })
 
-    test('is listed with its holder and end, beside the others [H-06]', async () => {
+    test('is listed with its holder and end, along with the others [H-06]', async () => {
       const { hf } = await engine.open()
       const one = await take(hf, name, ada)
       const two = await take(hf, 'session:two', bob)
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('that lapsed is held by nobody in the list, before any sweep and after [H-07]', async () => {
+    test('that lapsed is listed without a holder, before any sweep and after [H-07]', async () => {
       const { hf, env } = await engine.open({ recovery: false, background: false })
       await take(hf, name, { ...ada, leaseMs: 0 })
       await env.advance(1)
@@ -102,7 +102,7 @@ forEachEngine((engine) => {
       expect(renewed.lease.expiresAt).toBe((lock.lease.expiresAt as number) + 50)
     })
 
-    test('is not renewed by a stranger: LEASE_LOST names the holder, and its end stays [H-09]', async () => {
+    test('cannot be renewed by another agent: LEASE_LOST names the holder, and its end stays [H-09]', async () => {
       const { hf, env } = await engine.open()
       const { lock } = await take(hf, name, ada)
       await env.advance(50)
@@ -113,14 +113,14 @@ forEachEngine((engine) => {
       expect((await hf.locks.getCurrentLockInfo(name)).expiresAt).toBe(lock.lease.expiresAt)
     })
 
-    test('that nobody holds cannot be renewed, and renewing makes none [H-10]', async () => {
+    test('that nobody holds cannot be renewed, and renewing creates none [H-10]', async () => {
       const { hf } = await engine.open()
 
       expect(await refusalCode(() => hf.locks.renewLock(name, ada))).toBe('LEASE_LOST')
       expect((await hf.locks.list()).locks).toEqual([])
     })
 
-    test('taken again by its holder, on request, is one lock under one token [H-11]', async () => {
+    test('re-entered by its holder, on request, is one lock under one token [H-11]', async () => {
       const { hf } = await engine.open()
       const first = await take(hf, name, { ...ada, reentrant: true })
 
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       expect((await hf.locks.list()).locks).toHaveLength(1)
     })
 
-    test('released twice leaves a warning in the audit, in order, and hurts nobody [H-12]', async () => {
+    test('released twice leaves a warning in the audit, in order, and does no harm [H-12]', async () => {
       const { hf } = await engine.open()
       const { lock } = await take(hf, name, ada)
       const mine = { ...ada, token: lock.lease.token }
@@ -146,7 +146,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('tells its holder from its first to its last moment, and none before and after [H-13]', async () => {
+    test('names its holder while it is held, and none before and after [H-13]', async () => {
       const { hf } = await engine.open()
       const holder = async () => (await hf.locks.getCurrentLockInfo(name)).holder
 
@@ -158,7 +158,7 @@ forEachEngine((engine) => {
       expect([before, during, await holder()]).toEqual([null, 'ada', null])
     })
 
-    test('is answered as held also when the thing itself was removed meanwhile [H-21]', async () => {
+    test('is reported as held even if the thing itself was removed [H-21]', async () => {
       const { hf } = await engine.open()
       await hf.queue('jobs').add(null, { key: 'one' })
       await take(hf, 'bead:one', ada)
@@ -169,7 +169,7 @@ forEachEngine((engine) => {
   })
 
   describe('a thing that the store knows', () => {
-    test('is not locked when it is missing: NOT_FOUND, naming it [H-14]', async () => {
+    test('cannot be locked if it is missing: NOT_FOUND, naming it [H-14]', async () => {
       const { hf } = await engine.open()
 
       const refused = await refusal(() => hf.tasks.claimTaskForAgent('ghost', ada))
@@ -177,7 +177,7 @@ forEachEngine((engine) => {
       expect(refused).toMatchObject({ code: 'NOT_FOUND', message: expect.stringContaining('ghost') })
     })
 
-    test('is locked when it is there [H-15]', async () => {
+    test('can be locked if it exists [H-15]', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('real', { key: 'T-1' })
 
@@ -187,7 +187,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('is not locked any more once it was removed [H-16]', async () => {
+    test('can no longer be locked once it was removed [H-16]', async () => {
       const { hf } = await engine.open()
       const { item } = await hf.queue('jobs').add(null)
       await hf.queue('jobs').remove(item.id)
@@ -219,7 +219,7 @@ forEachEngine((engine) => {
   })
 
   describe('of many agents at once', () => {
-    test('ten that want one session: one gets it, nine are told who, and one lock is there [H-18]', async () => {
+    test('ten that want one session: one gets it, nine are told who, and there is one lock [H-18]', async () => {
       const { hf } = await engine.open()
 
       const answers = await Promise.all(agents(10).map((agent) => hf.locks.acquireLock(name, { agent })))
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
       expect((await hf.locks.list()).locks).toHaveLength(10)
     })
 
-    test('ten through handles of their own: contention is an answer to all, an error to none [H-20]', async () => {
+    test('ten through their own handles: contention is a normal answer, never an error [H-20]', async () => {
       const { store } = await engine.openInRealTime()
       const handles = await Promise.all(
         agents(10).map((agent) => store.open({ agent, background: false, durability: 'normal' })),

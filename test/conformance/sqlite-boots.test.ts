@@ -37,7 +37,7 @@ async function during<Result>(
 
 forEachEngine((engine) => {
   describe('over a restart', () => {
-    test('a date that was ahead for a while prolongs no lease [S5b-4]', async () => {
+    test('a date that was ahead for a while does not prolong leases [S5b-4]', async () => {
       const store = await engine.prepare()
       const before = boot('one', startAt + hourMs)
       await during(store, before, async (hf) => {
@@ -88,7 +88,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('leases run on while the machine is off [S5b-4]', async () => {
+    test('leases keep running while the machine is off [S5b-4]', async () => {
       const store = await engine.prepare()
       const then = await during(store, boot('one', startAt), leaseNow)
 
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('clocks of boots that left nobody behind do not pile up [S5b-4]', async () => {
+    test('clocks of boots without processes do not pile up [S5b-4]', async () => {
       const store = await engine.prepare()
 
       for (let round = 0; round < 5; round++)
@@ -122,11 +122,11 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('a container with a boot id of its own', () => {
+  describe('a container with its own boot id', () => {
     test.each([
       { who: 'a running process', options: {} },
       { who: 'single commands', options: { background: false } },
-    ])('goes by the clock of $who outside [S5b-4]', async ({ options }) => {
+    ])('uses the clock of $who outside [S5b-4]', async ({ options }) => {
       const { hf, env, store } = await engine.open(options)
       env.suspend(8 * hourMs)
       if (options.background === false) await (await store.open(options)).close()
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
       expect(await leaseNow(inside)).toBe(await leaseNow(hf))
     })
 
-    test('is not robbed although the date was wrong when it began [S5b-3]', async () => {
+    test('does not lose its leases although the date was wrong when it started [S5b-3]', async () => {
       const store = await engine.prepare()
       const env = new MovableEnvironment({ now: 0 })
       const environment = machine(env, { bootId: 'of a container' }).process(7)
@@ -168,7 +168,7 @@ forEachEngine((engine) => {
     expect(await next.queue('jobs').next()).toMatchObject({ outcome: 'claimed', item: { payload: 'work' } })
   })
 
-  test('a process that sees no boot id says so, at open and to the doctor [S5b-4]', async () => {
+  test('a process that sees no boot id says so, at open and in doctor [S5b-4]', async () => {
     const store = await engine.prepare()
     const { logger, named } = collectLogs()
 

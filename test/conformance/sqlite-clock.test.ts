@@ -4,7 +4,7 @@ import { claimed } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
-  test("a host that sleeps takes nobody's lease and lets none run out", async () => {
+  test('a host that sleeps takes no lease and lets none run out', async () => {
     const { hf, env, store } = await engine.open()
     const q = hf.queue('jobs')
     await q.addMany([{ payload: 1 }, { payload: 2 }])

@@ -1,4 +1,4 @@
-/** A commit whose flush fails: the caller is told of the doubt, and it is settled before anything else is written. */
+/** A commit whose flush fails is reported as in doubt, which is settled before anything else is written. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,7 +36,7 @@ async function aFailingDisk(): Promise<Ground> {
   return { hf, failing, points }
 }
 
-test('a change whose commit cannot be flushed is in doubt, and the answer says so [S5-28] [X4]', async () => {
+test('a change whose commit cannot be flushed is reported as in doubt [S5-28] [X4]', async () => {
   const { hf, failing } = await aFailingDisk()
   failing.add('transaction.applied')
 
@@ -47,7 +47,7 @@ test('a change whose commit cannot be flushed is in doubt, and the answer says s
   expect(refused.message).not.toContain('nothing was changed')
 })
 
-test('every command of the batch is in doubt, and none of them is run again unasked [S5-28]', async () => {
+test('every command of the batch is in doubt, and none is repeated unasked [S5-28]', async () => {
   const { hf, failing } = await aFailingDisk()
   await hf.queue('q').add('before')
   failing.add('transaction.applied')
@@ -58,7 +58,7 @@ test('every command of the batch is in doubt, and none of them is run again unas
   expect(await hf.queue('q').stats()).toMatchObject({ pending: 1 })
 })
 
-test('the doubt is settled before the answer, where the disk allows it [S5-28]', async () => {
+test('the doubt is settled before the answer, if the disk allows it [S5-28]', async () => {
   const { hf, failing, points } = await aFailingDisk()
   failing.add('transaction.applied')
 
@@ -78,7 +78,7 @@ test('a process that closes settles it first [S5-28]', async () => {
   expect(points.at(-1)).toBe('doubt.settled')
 })
 
-test('where it does not, nothing else is written before it is settled [S5-28]', async () => {
+test('if it does not, nothing else is written before the doubt is settled [S5-28]', async () => {
   const { hf, failing, points } = await aFailingDisk()
   failing.add('transaction.applied').add('doubt.settling')
   await refusal(() => hf.queue('q').add('doubted'))

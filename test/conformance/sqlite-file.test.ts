@@ -25,7 +25,7 @@ import { openRaw } from '../support/sqlite-file.ts'
 const quiet = { background: false, logger: false } as const
 
 describe('a store file', () => {
-  test('that was renamed when nobody had it open is the same store by its new name [S5b-6]', async () => {
+  test('that was renamed while closed is the same store under its new name [S5b-6]', async () => {
     const store = join(aFolder(), 'store.db')
     await fill(store, 'work')
     const renamed = join(aFolder(), 'renamed.db')
@@ -52,7 +52,7 @@ describe('a store file', () => {
     expect(await payloadsIn(store)).toEqual(['work'])
   })
 
-  test('with several links and no name of its own is refused by each of them [S5b-6]', async () => {
+  test('with several links and no recorded name is refused by each of them [S5b-6]', async () => {
     const store = join(aFolder(), 'store.db')
     writeFileSync(store, '')
     const other = join(dirname(store), 'other.db')
@@ -69,7 +69,7 @@ describe('a store file', () => {
     await fill(store, 'work')
   })
 
-  test('whose only link is a new one was renamed [S5b-6]', async () => {
+  test('whose only link is new counts as renamed [S5b-6]', async () => {
     const store = join(aFolder(), 'store.db')
     await fill(store, 'work')
     const other = join(dirname(store), 'other.db')
@@ -79,7 +79,7 @@ describe('a store file', () => {
     expect(await payloadsIn(other)).toEqual(['work'])
   })
 
-  test('that is renamed and opened by its new name beside a handle to the old one is refused [S5b-6]', async () => {
+  test('that is renamed and opened by its new name while a handle has the old one is refused [S5b-6]', async () => {
     const store = join(aFolder(), 'store.db')
     const hf = await opened(store, quiet)
     const renamed = join(dirname(store), 'renamed.db')
@@ -93,7 +93,7 @@ describe('a store file', () => {
     expect(await payloadsIn(renamed)).toEqual([])
   })
 
-  test('is found missing by the caretaker: everything held is lost, once told, and closing is quiet [S5b-6]', async () => {
+  test('is found missing by the caretaker: everything held is lost, logged once, and closing is quiet [S5b-6]', async () => {
     const store = join(aFolder(), 'store.db')
     const environment = new MovableEnvironment()
     const lines: unknown[] = []
@@ -113,7 +113,7 @@ describe('a store file', () => {
     await hf.close()
   })
 
-  test('is lost for good, whatever comes back to its place [S5b-6]', async () => {
+  test('is lost for good, whatever takes its place [S5b-6]', async () => {
     const store = join(aFolder(), 'store.db')
     const environment = new MovableEnvironment()
     const hf = await opened(store, { ...quiet, environment })
@@ -174,7 +174,7 @@ describe('a path', () => {
     ['a device', '/dev/null'],
     ['a pipe', 'pipe'],
     ['no name', 'sqlite:'],
-  ])('that is %s is refused with INVALID, and nothing is made [S5c-28]', async (_, path) => {
+  ])('that is %s is refused with INVALID, and nothing is created [S5c-28]', async (_, path) => {
     const folder = inFolder()
     const before = readdirSync(folder, { recursive: true }).toSorted()
 
@@ -193,7 +193,7 @@ describe('a path', () => {
     ['a link to a link', 'to-link', 'sub/store.db'],
     ['below a link', 'to-sub/store.db', 'sub/store.db'],
     ['above where a link leads', 'to-deep/../store.db', 'sub/store.db'],
-  ])('that is %s leads to the store there, also before it is made [S5c-28]', async (_, path, real) => {
+  ])('that is %s leads to the store there, even before it is created [S5c-28]', async (_, path, real) => {
     const folder = inFolder()
     const before = readdirSync(folder).toSorted()
 
@@ -207,7 +207,7 @@ describe('a path', () => {
     expect(readdirSync(folder).toSorted()).toEqual(before)
   })
 
-  test('below what is no folder is told as one that cannot be opened [S5c-28]', async () => {
+  test('below something that is not a folder is reported as one that cannot be opened [S5c-28]', async () => {
     const folder = inFolder()
     writeFileSync(join(folder, 'file'), '')
 
@@ -290,7 +290,7 @@ function change(store: string, sql: string): void {
 
 describe('a copy', () => {
   test.each(['deleted', 'replaced'])(
-    'into a file that is %s meanwhile fails, and the source stays usable [S5b-6]',
+    'into a file that is %s during the copy fails, and the source stays usable [S5b-6]',
     async (how) => {
       const from = join(aFolder(), 'from.db')
       const to = join(aFolder(), 'to.db')
@@ -327,7 +327,7 @@ describe('a copy', () => {
 })
 
 describe('a file system that a program provides', () => {
-  test('is warned of, in the log and by doctor [S5b-6]', async () => {
+  test('causes a warning in the log and in doctor [S5b-6]', async () => {
     const store = join(aFolder(), 'store.db')
     const environment = new MovableEnvironment({ host: { userFileSystem: () => 'virtiofs' } })
     const warned: unknown[] = []
@@ -344,7 +344,7 @@ describe('a file system that a program provides', () => {
     )
   })
 
-  test('is looked for where the store is, not where a link to it is [S5b-6]', async () => {
+  test('is detected where the store is, not where a link to it is [S5b-6]', async () => {
     const folder = join(aFolder(), 'network')
     mkdirSync(folder)
     const environment = new MovableEnvironment({

@@ -13,7 +13,7 @@ function aFolder(): string {
   return folder
 }
 
-test('a store on a network file system is refused before anything is made there', async () => {
+test('a store on a network file system is refused before anything is created there', async () => {
   const folder = aFolder()
   const environment = new MovableEnvironment({ host: { networkFileSystem: () => 'NFS' } })
 
@@ -24,7 +24,7 @@ test('a store on a network file system is refused before anything is made there'
   expect(readdirSync(folder)).toEqual([])
 })
 
-test('every acknowledged change is on disk unless asked otherwise, and status says which', async () => {
+test('every acknowledged change is on disk by default, and status shows the setting', async () => {
   const folder = aFolder()
   const environment = new MovableEnvironment()
 
@@ -36,7 +36,7 @@ test('every acknowledged change is on disk unless asked otherwise, and status sa
   await Promise.all([full.close(), normal.close()])
 })
 
-test("a fit SQLite reads the store: Node's own from 24 on where it is fit, else the package's", async () => {
+test('a usable SQLite reads the store: Node’s own from 24 on if usable, else the package’s', async () => {
   const chosen = openRaw(':memory:')
   const [expected] = chosen.prepare('select sqlite_version() as version').all() as { version: string }[]
   chosen.close()
@@ -65,7 +65,7 @@ test('the timeline of a message has every event, however many there are', async 
   await hf.close()
 })
 
-test('an open that fails half-way leaves no timer behind', async () => {
+test('an open that fails midway leaves no timer behind', async () => {
   const path = join(aFolder(), 'store.db')
   await (await open(path, { background: false })).close()
   const refuse = () => {
@@ -104,7 +104,7 @@ describe('after the last close', () => {
     expect(await payloadsIn(join(folder, 'copy.db'))).toEqual(['work'])
   })
 
-  test('a file put in its place is not changed by what was there before', async () => {
+  test('a file put in its place is not affected by the old one', async () => {
     const folder = aFolder()
     await addTo(join(folder, 'store.db'), 'early')
     copyFileSync(join(folder, 'store.db'), join(folder, 'backup.db'))
@@ -129,7 +129,7 @@ describe('after the last close', () => {
   }
 })
 
-test('closing does not wait for others that are at work, and loses nothing', async () => {
+test('closing does not wait for other busy processes, and loses nothing', async () => {
   const path = join(aFolder(), 'store.db')
   const [leaving, staying] = await Promise.all([
     open(path, { background: false }),
@@ -162,7 +162,7 @@ test('a store in memory is private and works like any other', async () => {
 })
 
 test.each(['mysql://host/db', 'postgres://host/db?shema=mine', 'http://host', ''])(
-  'the address %j is refused in words',
+  'the address %j is refused with an explanation',
   async (url) => {
     const refusal = await open(url).catch((error: unknown) => error)
 
@@ -170,7 +170,7 @@ test.each(['mysql://host/db', 'postgres://host/db?shema=mine', 'http://host', ''
   },
 )
 
-describe('what one handle knows of a lock', () => {
+describe('what one handle has cached about a lock', () => {
   async function twoHandles() {
     const file = join(aFolder(), 'store.db')
     const environment = new MovableEnvironment()
@@ -182,7 +182,7 @@ describe('what one handle knows of a lock', () => {
     return { alice: alice.locks, bob: bob.locks }
   }
 
-  test('ends when another takes it or gives it back', async () => {
+  test('is discarded when another takes or releases it', async () => {
     const { alice, bob } = await twoHandles()
     await alice.acquireLock('build')
     await alice.releaseLock('build')
@@ -198,7 +198,7 @@ describe('what one handle knows of a lock', () => {
     expect(tokens[1]).toBeGreaterThan(tokens[0] as number)
   })
 
-  test('names every slot that is taken, in whatever order they were given back', async () => {
+  test('lists every taken slot, in whatever order they were released', async () => {
     const { alice } = await twoHandles()
     const acquire = async () => {
       const acquired = await alice.acquireLock('pool', { slots: 3 })
@@ -217,7 +217,7 @@ describe('what one handle knows of a lock', () => {
     expect(tokens).toEqual([...new Set(tokens)].sort((left, right) => left - right))
   })
 
-  test('is forgotten with a transaction that was rolled back', async () => {
+  test('is discarded with a transaction that was rolled back', async () => {
     const file = join(aFolder(), 'store.db')
     const hf = await open(file, { environment: new MovableEnvironment(), background: false })
     onTestFinished(() => hf.close())
@@ -237,7 +237,7 @@ begin select raise(abort, 'refused'); end`)
   })
 })
 
-test('who asks again as soon as it is answered leaves everybody else their turns of the loop', async () => {
+test('a caller that asks again as soon as it is answered does not starve the event loop', async () => {
   const environment = new MovableEnvironment()
   const hf = await open('sqlite::memory:', { environment, durability: 'normal', background: false })
   let turns = 0
@@ -257,7 +257,7 @@ test('who asks again as soon as it is answered leaves everybody else their turns
   await hf.close()
 })
 
-test('a process without a caretaker moves its log between transactions, before it is long', async () => {
+test('a process without a caretaker moves its log between transactions, before it gets long', async () => {
   const file = join(aFolder(), 'store.db')
   const environment = new MovableEnvironment()
   const hf = await open(file, { environment, background: false, durability: 'normal' })
@@ -270,7 +270,7 @@ test('a process without a caretaker moves its log between transactions, before i
   await hf.close()
 })
 
-test('a process with a caretaker wakes it to move the log once enough has gathered [S5e-6]', async () => {
+test('a process with a caretaker wakes it to move the log once it is long enough [S5e-6]', async () => {
   const file = join(aFolder(), 'store.db')
   const environment = new MovableEnvironment()
   const hf = await open(file, { environment, durability: 'normal', recovery: false, redelivery: false })
@@ -286,7 +286,7 @@ test('a process with a caretaker wakes it to move the log once enough has gather
   await hf.close()
 })
 
-test('the names of log lines are these, and no others', () => {
+test('these are the names of all log lines', () => {
   expect([...logNames].toSorted()).toEqual([
     'cleanup.done',
     'clock.doubtful',

@@ -1,4 +1,4 @@
-/** A store that nobody could write to for a while: leases that lapsed meanwhile blame nobody. */
+/** A store that could not be written for a while: leases that lapsed in the meantime count as no crash. */
 import { expect, test } from 'vitest'
 import { claimed, present } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'

@@ -19,7 +19,7 @@ function inFile(path: string, sql: string): void {
   database.close()
 }
 
-test('a watcher sees within half a second what nobody rang for', async () => {
+test('a watcher sees a change without a ring within half a second', async () => {
   const path = aStore()
   const environment = new MovableEnvironment()
   const hf = await open(path, { logger: false, environment, background: false })

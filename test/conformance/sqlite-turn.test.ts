@@ -1,4 +1,4 @@
-/** SQLite refuses a second writer at once, so whoever comes second asks again; a server lets it wait in line. */
+/** SQLite refuses a second writer at once, so it has to retry; a server lets it wait in line. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import type { Holdfast } from 'holdfast'
 import { expect, test, vi } from 'vitest'
@@ -17,7 +17,7 @@ const accidents: Record<string, (now: number) => number[] | null> = {
 }
 
 forEachEngine((engine) => {
-  test('a claim that is refused by other writers waits longer each time [HP-015] [F-06] [Q11]', async () => {
+  test('a claim that other writers refuse waits longer each time [HP-015] [F-06] [Q11]', async () => {
     const { hf, env, store } = await engine.open({ background: false })
     const q = hf.queue('jobs')
     await q.add({})
@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     expect(waits).toEqual(waits.toSorted((left, right) => left - right))
   })
 
-  test('writers that were refused come in the order in which they asked [Q11] [Q12]', async () => {
+  test('refused writers go in the order they asked [Q11] [Q12]', async () => {
     const { env, store } = await engine.open({ background: false })
     const handles: Holdfast[] = []
     for (let number = 0; number < 6; number++) handles.push(await store.open({ background: false }))
@@ -56,7 +56,7 @@ forEachEngine((engine) => {
     expect(came).toEqual([0, 1, 2, 3, 4, 5])
   })
 
-  test('a writer that nobody refuses makes no file of turns', async () => {
+  test('a writer that is never refused creates no turn file', async () => {
     const { hf, store } = await engine.open({ background: false })
     const other = await store.open({ background: false })
 
@@ -83,7 +83,7 @@ forEachEngine((engine) => {
     await adding
   })
 
-  test('a writer waits while others take turns, beyond the time it allows one of them [S5e-6]', async () => {
+  test('a writer waits while others take turns, longer than it would wait for a single one [S5e-6]', async () => {
     const { hf, env, store } = await engine.open({ background: false, busyTimeoutMs: 200, patienceMs: 2_000 })
     const others = new Crowd(store.url)
     const added = vi.fn()

@@ -26,7 +26,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ pending: 1, blocked: 2 })
     })
 
-    test('waits until its parent has succeeded and is freed in the same moment [Q22] [Q12]', async () => {
+    test('waits until its parent has succeeded and is freed in the same transaction [Q22] [Q12]', async () => {
       const { q, hf } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.add(null, { key: 'child', parent: 'parent' })
@@ -45,7 +45,7 @@ forEachEngine((engine) => {
       expect(kinds.slice(closed, closed + 2)).toEqual(['item.completed', 'item.unblocked'])
     })
 
-    test('says when it is added that what it waits for has failed, and doctor names it [S5c-50]', async () => {
+    test('reports when it is added that its parent has failed, and doctor names it [S5c-50]', async () => {
       const { q, hf } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.next({ agent: 'worker-1' })
@@ -68,7 +68,7 @@ forEachEngine((engine) => {
       expect(waits?.what).toMatch(/2 items wait .*(child|other) of queue jobs.*parent.*failed/)
     })
 
-    test('that was stacked on a failed item runs once that was retried and succeeded [S5c-50]', async () => {
+    test('that was stacked on a failed item runs once that is retried and succeeds [S5c-50]', async () => {
       const { q, hf } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.next({ agent: 'worker-1' })
@@ -101,7 +101,7 @@ forEachEngine((engine) => {
     })
 
     test.each(['failed', 'cancelled'])(
-      'stays blocked, and says by whom, when its parent is %s [Q22]',
+      'stays blocked, and names the blocker, when its parent is %s [Q22]',
       async (how) => {
         const { q } = await openJobs(engine)
         const parent = await q.add(null, { key: 'parent' })
@@ -130,7 +130,7 @@ forEachEngine((engine) => {
       expect(await q.get('child')).toMatchObject({ phase: 'ready' })
     })
 
-    test('does not wait for a parent that has succeeded already [Q22]', async () => {
+    test('does not wait for a parent that has already succeeded [Q22]', async () => {
       const { q } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       await q.next({ agent: 'worker-1' })
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
       expect(await q.get('child')).toBeNull()
     })
 
-    test('may stand ten deep and not eleven [Q22]', async () => {
+    test('may be ten levels deep but not eleven [Q22]', async () => {
       const { q } = await openJobs(engine)
       await q.add(null, { key: 'd0' })
       for (let depth = 1; depth <= 10; depth++)
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       expect(await q.get('a')).toMatchObject({ state: 'cancelled' })
     })
 
-    test('cannot be removed from under the items that wait for it [Q22] [Q26]', async () => {
+    test('cannot be removed while items wait for it [Q22] [Q26]', async () => {
       const { q } = await openJobs(engine)
       await q.add(null, { key: 'parent' })
       const { item } = await q.add(null, { key: 'child', parent: 'parent' })
@@ -213,7 +213,7 @@ forEachEngine((engine) => {
   })
 
   describe('an item with blockers', () => {
-    test('waits for every one of them, in whatever order and queue they close [Q22]', async () => {
+    test('waits for all of them, in whatever order and queue they close [Q22]', async () => {
       const { q, hf } = await openJobs(engine)
       const elsewhere = hf.queue('elsewhere')
       const first = (await q.add(null, { key: 'first' })).item.id
@@ -261,7 +261,7 @@ forEachEngine((engine) => {
       expect(code).toBe('INVALID')
     })
 
-    test('cannot wait for one that waits for it through others, when it is submitted again [Q22]', async () => {
+    test('cannot wait indirectly for one that waits for it, when it is submitted again [Q22]', async () => {
       const { q } = await openJobs(engine)
       const x = (await q.submit('x', { headSha: 'abcd' })).item.id
       await q.cancel('x')

@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     expect(lock.lease?.isHeld).toBe(true)
   })
 
-  test('the lock of an agent nobody here knows is left alone until its lease ends [S10] [L9]', async () => {
+  test('the lock of an unknown agent is left alone until its lease ends [S10] [L9]', async () => {
     const { env, store } = await engine.open({ agent: 'here' })
     const away = machine(env, { hostName: 'far-away', pidNamespace: 'another' })
     const stranger = await store.open({ agent: 'stranger', environment: away.process(7), recovery: false })
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
     expect((await here.locks.list()).locks.map(({ holder }) => holder)).toEqual(['stranger'])
   })
 
-  test('a pid that belongs to a newer process keeps nobody’s lock [S10] [T12]', async () => {
+  test('a pid reused by a newer process keeps no lock [S10] [T12]', async () => {
     const { env, store } = await engine.open({ background: false })
     const itself = machine(env).process(process.pid)
     const identity = { ...itself.host.identity, startTime: 'long before' }

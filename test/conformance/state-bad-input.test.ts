@@ -1,4 +1,4 @@
-/** Misuse of a versioned document is refused in words before anything is changed. */
+/** Misuse of a versioned document is refused with an explanation before anything changes. */
 import type { Holdfast, State } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod'
@@ -93,7 +93,7 @@ forEachEngine((engine) => {
   describe('a schema', () => {
     const schema = z.object({ steps: z.array(z.string()).default([]) })
 
-    test('is checked on the way in, and what it makes of a value is what is read', async () => {
+    test('is checked on write, and reads return its output', async () => {
       const { hf } = await engine.open()
       const plan = hf.state('plan', { schema })
 
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
       expect((await hf.state('plan').get())?.value).toEqual({})
     })
 
-    test('is checked on the way out, before an update sees what does not fit', async () => {
+    test('is checked on read, before an update sees a value that does not fit', async () => {
       const { hf } = await engine.open()
       await hf.state('plan').set('of another age')
       const plan = hf.state('plan', { schema })

@@ -1,4 +1,4 @@
-/** Versioned documents: nothing that somebody else saved is overwritten unseen. */
+/** Versioned documents: no write overwrites another unseen. */
 import { type Holdfast, type State, VersionMismatchError } from 'holdfast'
 import { type Replica, renewalFields, replay } from 'holdfast/testing'
 import { describe, expect, test } from 'vitest'
@@ -9,7 +9,7 @@ import { forEachEngine, rareProbes, type Store } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   describe('a document', () => {
-    test('is null before it is saved, then tells value, version, when and by whom', async () => {
+    test('is null before it is saved, then has value, version, time and author', async () => {
       const { hf, env } = await engine.open()
       const plan = hf.state('plan')
 
@@ -21,7 +21,7 @@ forEachEngine((engine) => {
       expect(await plan.get()).toEqual({ value: { goal: 'ship' }, ...saved })
     })
 
-    test('saved without an expected version overwrites what is there and still adds 1', async () => {
+    test('saved without an expected version overwrites the present one and still adds 1', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const plan = hf.state('plan')
 
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       {},
       [[], [{}]],
       { deep: { er: [1, null] } },
-    ])('carries %j as it is', async (value) => {
+    ])('stores %j unchanged', async (value) => {
       const { hf } = await engine.open()
 
       await hf.state('any').set(value)
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       expect((await hf.state('any').history()).entries.map((entry) => entry.value)).toEqual([value, value])
     })
 
-    test('is another one in another namespace', async () => {
+    test('is a different one in another namespace', async () => {
       const { hf, store } = await engine.open({ namespace: 'left' })
       const other = await store.open({ namespace: 'right' })
       await hf.state('plan').set('left')
@@ -72,7 +72,7 @@ forEachEngine((engine) => {
   })
 
   describe('an expected version', () => {
-    test('that is the present one saves; any other is refused, and changes and records nothing [X4]', async () => {
+    test('that matches saves; any other is refused, and changes and records nothing [X4]', async () => {
       const { hf } = await engine.open()
       const plan = hf.state('plan')
       await plan.set('one', { expectedVersion: 0 })
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
       expect(await plan.set('two', { expectedVersion: 1 })).toMatchObject({ version: 2 })
     })
 
-    test('of a document that is not there can only be 0', async () => {
+    test('of a missing document can only be 0', async () => {
       const { hf } = await engine.open()
 
       const refused = await refusal(() => hf.state('plan').set('two', { expectedVersion: 3 }))
@@ -100,7 +100,7 @@ forEachEngine((engine) => {
       expect(refused).toMatchObject({ code: 'VERSION_MISMATCH', facts: { expected: 3, current: 0 } })
     })
 
-    test('named by twenty writers at once saves one of them', async () => {
+    test('given by twenty writers at once saves one of them', async () => {
       const { hf, store } = await engine.openInRealTime({ background: false })
       const other = await store.open({ background: false })
       await hf.state('plan').set('begun')
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
   })
 
   describe('an update', () => {
-    test('makes the new value from the present one, null and 0 when there is none, and tells what it saved', async () => {
+    test('computes the new value from the current one, or from null and 0, and returns what it saved', async () => {
       const { hf } = await engine.open()
       const count = hf.state<number>('count')
       const given: unknown[] = []
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       expect(await readFeed(hf)).toEqual(feed)
     })
 
-    test('reads again when somebody saved meanwhile, and loses neither change [A10]', async () => {
+    test('reads again when another write came first, and loses neither change [A10]', async () => {
       const { logger, lines } = collectLogs()
       const { hf, store } = await engine.open({ logger, recovery: { onOpen: false } })
       const other = await store.open()
@@ -181,7 +181,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('survives four conflicts, and at the fifth is an error that says so, with nothing saved [A10]', async () => {
+    test('survives four conflicts, and fails at the fifth with an explanation, with nothing saved [A10]', async () => {
       const { logger, named } = collectLogs()
       const { hf } = await engine.openInRealTime({ logger, background: false })
       const calls = { lucky: 0, unlucky: 0 }
@@ -207,7 +207,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('[S5-7] that lost twice goes first: another holds back until it has saved, a plain write does not', async () => {
+    test('[S5-7] that lost twice goes first: other updates hold back until it has saved, a plain write does not', async () => {
       const { hf, env } = await engine.open({ background: false })
       const plan = hf.state<string[]>('plan')
       await plan.set([])
@@ -241,7 +241,7 @@ forEachEngine((engine) => {
       expect((await plan.get())?.value).toEqual(['plain 1', 'plain 2', 'loser', 'other'])
     })
 
-    test('[S5-7] that goes first and never comes back holds others up for two seconds at most', async () => {
+    test('[S5-7] that goes first and never comes back delays others by two seconds at most', async () => {
       const { hf, env, store } = await engine.open({ background: false })
       const plan = hf.state<string>('plan')
       await plan.set('old')
@@ -266,7 +266,7 @@ forEachEngine((engine) => {
       expect(await other).toMatchObject({ outcome: 'saved', attempts: 1 })
     })
 
-    test('[S5-7] that goes first and saves nothing after all lets others go on at once', async () => {
+    test('[S5-7] that goes first and saves nothing lets others continue at once', async () => {
       const { hf, env } = await engine.open({ background: false })
       const plan = hf.state<string>('plan')
       await plan.set('old')
@@ -293,7 +293,7 @@ forEachEngine((engine) => {
       expect(update).toMatchObject({ outcome: 'saved', attempts: 1 })
     })
 
-    test.each([1, 3])('may be allowed %i attempts, the first one counted', async (maxAttempts) => {
+    test.each([1, 3])('may be allowed %i attempts, including the first', async (maxAttempts) => {
       const { hf } = await engine.openInRealTime({ background: false })
       const plan = hf.state('plan')
       let calls = 0
@@ -313,7 +313,7 @@ forEachEngine((engine) => {
       expect(calls).toBe(maxAttempts)
     })
 
-    test('that throws saves nothing, and passes on even a conflict of its own', async () => {
+    test('that throws saves nothing, and passes on even its own conflict', async () => {
       const { hf } = await engine.open()
       await hf.state('plan').set('one')
       let calls = 0
@@ -351,7 +351,7 @@ forEachEngine((engine) => {
       expect(await hf.state('plan').get()).toBeNull()
     })
 
-    test('is counted once each, though twenty run at once in two processes', async () => {
+    test('is counted once each, even with twenty at once in two processes', async () => {
       const { hf, store } = await engine.openInRealTime({ background: false })
       const other = await store.open({ background: false })
       const add = (value: number | null) => (value ?? 0) + 1
@@ -368,7 +368,7 @@ forEachEngine((engine) => {
   })
 
   describe('a deleted document', () => {
-    test('is gone, once, and its versions go on when it is made again', async () => {
+    test('is gone, once, and its versions continue if it is created again', async () => {
       const { hf } = await engine.open()
       const plan = hf.state('plan')
       await plan.set('one')
@@ -387,7 +387,7 @@ forEachEngine((engine) => {
       )
     })
 
-    test('made again and again never has a version it had before', async () => {
+    test('created again never has a version it had before', async () => {
       const { hf } = await engine.open()
       const versions: number[] = []
 
@@ -417,7 +417,7 @@ forEachEngine((engine) => {
       expect(late).toMatchObject({ code: 'VERSION_MISMATCH', facts: { expected: 2, current: 0 } })
     })
 
-    test('is gone whoever deletes other documents at the same moment', async () => {
+    test('is gone whoever deletes other documents at the same time', async () => {
       const options = { background: false }
       const { hf, store } = await engine.openInRealTime(options)
       const handles = [hf, ...(await Promise.all(Array.from({ length: 5 }, () => store.open(options))))]
@@ -434,7 +434,7 @@ forEachEngine((engine) => {
       expect(gone).toEqual(Array(48).fill(true))
     })
 
-    test('leaves no row: a thousand made and deleted cost what none cost', async () => {
+    test('leaves no row: creating and deleting a thousand adds no cost', async () => {
       const { hf, store } = await engine.open()
       const keys = Array.from({ length: 1000 }, (_, number) => `temporary/${number}`)
 
@@ -447,7 +447,7 @@ forEachEngine((engine) => {
   })
 
   describe('the history', () => {
-    test('tells every value with its version, when and by whom, newest first, deletions too', async () => {
+    test('has every value with version, time and author, newest first, including deletions', async () => {
       const { hf, env } = await engine.open()
       const plan = hf.state('plan')
       await plan.set('one', { agent: 'ada' })
@@ -467,7 +467,7 @@ forEachEngine((engine) => {
       expect(next).toBeNull()
     })
 
-    test('comes in pages that miss nothing and repeat nothing, though more is saved meanwhile', async () => {
+    test('comes in pages that miss nothing and repeat nothing, even while more is saved', async () => {
       const { hf } = await engine.open()
       const plan = hf.state('plan')
       for (let number = 1; number <= 7; number++) await plan.set(number)
@@ -482,7 +482,7 @@ forEachEngine((engine) => {
       expect(third.next).toBeNull()
     })
 
-    test('is as long as events are kept; the document itself stays, and is rebuilt from images [X2]', async () => {
+    test('is kept as long as events are; the document itself stays, and is rebuilt from images [X2]', async () => {
       const { hf, env, store } = await engine.open({
         retention: { eventsMs: 60_000, everyMs: 10_000 },
         ...rareProbes,
@@ -504,7 +504,7 @@ forEachEngine((engine) => {
       expect(await hf.state('fresh').get()).toMatchObject({ version: 2 })
     })
 
-    test('replayed from the first event on rebuilds every document [X2]', async () => {
+    test('replayed from the first event rebuilds every document [X2]', async () => {
       const { hf, store } = await engine.open()
       for (let number = 0; number < 30; number++) {
         await hf.state(`d${number % 4}`).set(number % 3)
@@ -515,7 +515,7 @@ forEachEngine((engine) => {
       expect((await documentsIn(store)).size).toBeGreaterThan(2)
     })
 
-    test('is in the feed of events, one for each change and none for a refusal [X2]', async () => {
+    test('is in the event feed, with one event per change and none for a refusal [X2]', async () => {
       const { hf } = await engine.open()
       await hf.state('plan').set('one', { agent: 'ada' })
       await refusalCode(() => hf.state('plan').set('two', { expectedVersion: 9, agent: 'bob' }))
@@ -532,7 +532,7 @@ forEachEngine((engine) => {
   })
 
   describe('a watcher', () => {
-    test('is given what is there, then what another handle saves and deletes', async () => {
+    test('gets the current value, then what another handle saves and deletes', async () => {
       const { hf, store } = await engine.openInRealTime({ background: false })
       const other = await store.open({ background: false })
       const seen = watching(hf.state('plan'))
@@ -562,7 +562,7 @@ forEachEngine((engine) => {
       await Promise.all([here.end(), there.end()])
     })
 
-    test('may miss what was soon replaced, never the latest value, and sees versions only grow', async () => {
+    test('may miss a value that was soon replaced, but never the latest, and sees versions only increase', async () => {
       const { hf } = await engine.openInRealTime({ background: false })
       const versions: number[] = []
       const reading = (async () => {
@@ -579,7 +579,7 @@ forEachEngine((engine) => {
       expect(versions).toEqual([...new Set(versions)].sort((left, right) => left - right))
     })
 
-    test('that knows a version begins with the next one, at once when it is there already', async () => {
+    test('that knows a version begins with the next one, at once if it exists already', async () => {
       const { hf } = await engine.openInRealTime({ background: false })
       const plan = hf.state('plan')
       await plan.set('one')
@@ -592,7 +592,7 @@ forEachEngine((engine) => {
       await Promise.all([current.end(), behind.end()])
     })
 
-    test('that knows of a document since deleted is told so, and one that knows of none waits', async () => {
+    test('of a document that was deleted since gets the deletion, and one that knows of none waits', async () => {
       const { hf } = await engine.openInRealTime({ background: false })
       const plan = hf.state('plan')
       const waiting = watching(plan, { since: 0 })
@@ -606,7 +606,7 @@ forEachEngine((engine) => {
       await Promise.all([waiting.end(), told.end()])
     })
 
-    test('ends by its signal, and when the store is closed', async () => {
+    test('ends when its signal fires or the store is closed', async () => {
       const { hf, store } = await engine.openInRealTime()
       const other = await store.open({ background: false })
       const stop = new AbortController()
@@ -622,7 +622,7 @@ forEachEngine((engine) => {
   })
 
   describe('a list of keys', () => {
-    test('has those that begin with a prefix, in order, without their values', async () => {
+    test('has those that begin with a prefix, in order, without values', async () => {
       const { hf, env } = await engine.open({ agent: 'ada' })
       for (const key of ['app/b', 'app/a', 'apple', 'app', 'b', 'app/é', 'a%_'.replace(/[%_]/g, '=')])
         await hf.state(key).set(key)
@@ -660,7 +660,7 @@ forEachEngine((engine) => {
   })
 
   describe('an idempotency key', () => {
-    test('saves once however often it is sent, and refuses another request', async () => {
+    test('saves once however often it is sent, and refuses a different request', async () => {
       const { hf } = await engine.open()
       const plan = hf.state('plan')
 
@@ -674,7 +674,7 @@ forEachEngine((engine) => {
       expect(await plan.get()).toMatchObject({ value: 'two', version: 2 })
     })
 
-    test('makes a repeated guarded write succeed as it did, where its own first try had moved the version', async () => {
+    test('makes a repeated guarded write succeed again, although its first try moved the version', async () => {
       const { hf } = await engine.open()
       const options = { expectedVersion: 0, idempotencyKey: 'make-1' }
 
@@ -684,7 +684,7 @@ forEachEngine((engine) => {
       expect(again).toEqual(first)
     })
 
-    test('deletes once, and tells the same again', async () => {
+    test('deletes once, and returns the same again', async () => {
       const { hf } = await engine.open()
       await hf.state('plan').set('one')
 

@@ -22,7 +22,7 @@ forEachEngine((engine) => {
     while (handles.length < handleCount) handles.push(await store.open({ durability: 'normal' }))
   })
 
-  test('a great many claims at once share the items exactly [F-01]', async () => {
+  test('a great many concurrent claims split the items exactly [F-01]', async () => {
     const queues = newQueue()
     const { ids } = await first(queues).addMany(
       Array.from({ length: 300 }, (_, number) => ({ payload: number })),
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
     expect(await first(queues).stats()).toMatchObject({ total: 0 })
   })
 
-  test('order holds while priorities change under the claims [F-03] [F-13]', async () => {
+  test('order holds while priorities change during the claims [F-03] [F-13]', async () => {
     const queues = newQueue()
     const q = first(queues)
     const { ids } = await q.addMany(
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
     expect(served).toHaveLength(80 - handleCount)
   })
 
-  test('mixed writers never block each other for ever, and what they did adds up [F-04]', async () => {
+  test('mixed writers never block each other forever, and their results add up [F-04]', async () => {
     const queues = newQueue()
 
     await Promise.all(
@@ -123,7 +123,7 @@ forEachEngine((engine) => {
     expect(versions).toEqual(new Set([3]))
   })
 
-  test('contention ends without an error for anybody [F-06] [F-14]', async () => {
+  test('contention ends without an error for any caller [F-06] [F-14]', async () => {
     const queues = newQueue()
 
     const answers = await Promise.allSettled(

@@ -7,7 +7,7 @@ import { type Engine, forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
   describe('a submitted change', () => {
-    test('is new when nobody has its key [Q4]', async () => {
+    test('is new when its key is unused [Q4]', async () => {
       const { q } = await openMerge(engine)
 
       const { outcome, item, position, totalPending } = await q.submit('w1', {
@@ -24,7 +24,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('moves the head of an open item of the same workspace, and keeps what is not given [Q4]', async () => {
+    test('updates the head of an open item of the same workspace, and keeps what is not given [Q4]', async () => {
       const { q } = await openMerge(engine)
       await q.submit('w1', { headSha: 'aaaa', bead: 'bd-1', priority: 3, payload: { a: 1 } })
 
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
     })
 
     test.each(['merged', 'failed_terminal', 'cancelled'] as const)(
-      'starts a %s item of the same workspace over, as if it were new [Q4]',
+      'reopens a %s item of the same workspace, as if it were new [Q4]',
       async (closed) => {
         const { q, env } = await openMerge(engine)
         const first = await q.submit('w1', { headSha: 'aaaa', bead: 'bd-1', priority: 3 })
@@ -84,7 +84,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('takes a closed key over for another workspace, as an item of its own [Q4]', async () => {
+    test('reuses a closed key for another workspace, as a separate item [Q4]', async () => {
       const { q } = await openMerge(engine)
       const first = await q.submit('w1', { headSha: 'aaaa', dedupeKey: 'repo:c1' })
       await close(q, 'merged')
@@ -112,7 +112,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('cannot change the head of a merge under way, and says who merges [Q4]', async () => {
+    test('cannot change the head of a running merge, and says who merges [Q4]', async () => {
       const { q } = await openMerge(engine)
       await q.submit('w1', { headSha: 'aaaa' })
       await q.nextWithLock({ agent: 'worker-1' })
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
       { fault: 'a key without a colon', key: 'w1', options: { headSha: 'abcd', dedupeKey: 'plain' } },
       { fault: 'a workspace that climbs', key: '../w1', options: { headSha: 'abcd' } },
       { fault: 'an empty workspace', key: '', options: { headSha: 'abcd' } },
-    ])('with $fault is INVALID and leaves nothing [Q4]', async ({ key, options }) => {
+    ])('with $fault is INVALID and leaves nothing behind [Q4]', async ({ key, options }) => {
       const { q } = await openMerge(engine)
 
       const code = await refusalCode(() => q.submit(key, options))
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
   })
 
   describe('an open change that nobody holds, submitted again', () => {
-    test('takes over everything that is given, with one event [S5c-43]', async () => {
+    test('applies everything that is given, with one event [S5c-43]', async () => {
       const { q, env } = await openMerge(engine)
       const runAt = env.now() + 60_000
       await q.submit('w1', { headSha: 'aaaa', bead: 'bd-1', payload: { a: 1 }, data: { kept: 1, other: 1 } })
@@ -200,7 +200,7 @@ forEachEngine((engine) => {
       expect(await q.events('w1')).toHaveLength(1)
     })
 
-    test('tells its real place in line, as it is after the change [S5c-43]', async () => {
+    test('returns its real position in line, after the change [S5c-43]', async () => {
       const { q } = await openMerge(engine)
       for (const key of ['w1', 'w2', 'w3']) await q.submit(key, { headSha: 'aaaa' })
 
@@ -217,7 +217,7 @@ forEachEngine((engine) => {
       expect(await Promise.all(['w1', 'w2', 'w3'].map((key) => q.position(key)))).toEqual([3, 2, 1])
     })
 
-    test('can be delayed, and put in line again by a time that has passed or none [S5c-43]', async () => {
+    test('can be delayed, and put back in line with a past time or none [S5c-43]', async () => {
       const { q, env } = await openMerge(engine)
       await q.submit('w1', { headSha: 'aaaa' })
 
@@ -234,7 +234,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('keeps the wait after a failure, whatever time that has passed is given again [S5c-43]', async () => {
+    test('keeps the delay after a failure, even if a past time is given again [S5c-43]', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('jobs')
       const runAt = env.now() - 1
@@ -247,7 +247,7 @@ forEachEngine((engine) => {
       expect(item).toMatchObject({ runAt: failed.runAt, version: failed.version })
     })
 
-    test('is stacked anew, never on what waits for it [S5c-43]', async () => {
+    test('can be restacked, but never on something that waits for it [S5c-43]', async () => {
       const { q } = await openMerge(engine)
       await q.submit('w1', { headSha: 'aaaa' })
       await q.submit('w2', { headSha: 'aaaa' })
@@ -262,7 +262,7 @@ forEachEngine((engine) => {
       expect(free).toMatchObject({ position: 2, item: { parent: null, waitingFor: [], phase: 'ready' } })
     })
 
-    test('takes along what is stacked on it, so that only real circles are refused [S5c-43]', async () => {
+    test('brings along what is stacked on it, so only real cycles are refused [S5c-43]', async () => {
       const { q } = await openMerge(engine)
       const ids: Record<string, string> = {}
       for (const [key, parent] of [['w1'], ['w2', 'w1'], ['w3', 'w2'], ['w4', 'w3'], ['beside', 'w2']]) {
@@ -294,7 +294,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('is not stacked so that what is on top of it would be too deep [S5c-43]', async () => {
+    test('cannot be stacked where the items on top of it would be too deep [S5c-43]', async () => {
       const { q } = await openMerge(engine)
       for (let depth = 0; depth < 8; depth++) {
         const parent = depth === 0 ? null : `deep-${depth - 1}`
@@ -319,7 +319,7 @@ forEachEngine((engine) => {
       ['delayed', 'delayed'],
       ['blocked', 'waits for w0'],
       ['held', 'worker-1'],
-    ] as const)('has no place while it is %s, and the answer says so [S5c-43]', async (how, said) => {
+    ] as const)('has no position while it is %s, and the answer says so [S5c-43]', async (how, said) => {
       const { q, env } = await openMerge(engine)
       await q.submit('w1', { headSha: 'aaaa', ...(how === 'delayed' ? { runAt: env.now() + 1000 } : {}) })
       if (how === 'blocked') {
@@ -337,7 +337,7 @@ forEachEngine((engine) => {
   })
 
   describe('an open change that somebody holds, submitted again', () => {
-    test('takes over head, priority and attempts [S5c-43]', async () => {
+    test('applies head, priority and attempts [S5c-43]', async () => {
       const { q } = await openMerge(engine)
       await q.submit('w1', { headSha: 'aaaa', payload: { a: 1 }, bead: 'bd-1' })
       await q.nextWithLock({ agent: 'worker-1' })
@@ -366,19 +366,22 @@ forEachEngine((engine) => {
       ['runAt', { runAt: 9_000_000_000_000 }],
       ['parent', { parent: 'w0' }],
       ['blockers', { blockers: ['w0'] }],
-    ])('refuses another %s as HELD, names the holder and changes nothing [S5c-43]', async (field, other) => {
-      const { q } = await openMerge(engine)
-      await q.submit('w1', { headSha: 'aaaa', payload: { a: 1 } })
-      await q.nextWithLock({ agent: 'worker-1' })
-      await q.submit('w0', { headSha: 'aaaa' })
-      const before = await q.get('w1')
+    ])(
+      'refuses a different %s as HELD, names the holder and changes nothing [S5c-43]',
+      async (field, other) => {
+        const { q } = await openMerge(engine)
+        await q.submit('w1', { headSha: 'aaaa', payload: { a: 1 } })
+        await q.nextWithLock({ agent: 'worker-1' })
+        await q.submit('w0', { headSha: 'aaaa' })
+        const before = await q.get('w1')
 
-      const refused = await refusal(() => q.submit('w1', { headSha: 'bbbb', priority: 1, ...other }))
+        const refused = await refusal(() => q.submit('w1', { headSha: 'bbbb', priority: 1, ...other }))
 
-      expect(refused).toMatchObject({ code: 'HELD', facts: { holder: 'worker-1' } })
-      expect(refused.next).toContain(field)
-      expect(await q.get('w1')).toEqual(before)
-    })
+        expect(refused).toMatchObject({ code: 'HELD', facts: { holder: 'worker-1' } })
+        expect(refused.next).toContain(field)
+        expect(await q.get('w1')).toEqual(before)
+      },
+    )
 
     test('may change its priority while it merges, but not its head [S5c-43]', async () => {
       const { q } = await openMerge(engine)
@@ -394,7 +397,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a finished change that starts over elsewhere takes along what is stacked on it [S5c-43]', async () => {
+  test('a finished change that is reopened elsewhere brings along what is stacked on it [S5c-43]', async () => {
     const { q } = await openMerge(engine)
     const { item: root } = await q.submit('w1', { headSha: 'aaaa' })
     const { item: other } = await q.submit('w2', { headSha: 'aaaa', parent: 'w1' })
@@ -411,7 +414,7 @@ forEachEngine((engine) => {
     ])
   })
 
-  test('who is stacked on a change that is moved meanwhile stands on its new root [S5c-43]', async () => {
+  test('an item stacked on a change that is moved at the same time gets the new root [S5c-43]', async () => {
     const { q, store } = await openMerge(engine)
     const others = (await store.open()).queue('main')
     for (const key of ['a', 'b', 'c']) await q.submit(key, { headSha: 'aaaa' })
@@ -454,7 +457,7 @@ forEachEngine((engine) => {
     expect(new Set(refused)).toEqual(new Set(['DUPLICATE']))
   })
 
-  test('racing resubmissions of a closed change start it over once [Q4]', async () => {
+  test('racing resubmissions of a closed change reopen it once [Q4]', async () => {
     const { q, store } = await openMerge(engine)
     await q.submit('w1', { headSha: 'aaaa' })
     await q.cancel('w1')

@@ -1,4 +1,4 @@
-/** A mistyped name is answered with the one that was meant, also where that is an option of the method alone. */
+/** A mistyped name is refused with the intended one, even for an option that only one method has. */
 import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
 import { refusal } from '../support/outcomes.ts'
@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     expect(error).toMatchObject({ code: 'INVALID', next: `did you mean "${meant}"?` })
   })
 
-  test('a key that is used is answered with what serves there [S5-21]', async () => {
+  test('a key that is in use is refused with the call that works instead [S5-21]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     await hf.tasks.addTask('one', { key: 'T-1' })
     await hf.queue('jobs').add(1, { key: 'one' })

@@ -1,4 +1,4 @@
-/** What the table of operations says of each, as it is kept when they are called. */
+/** What the operation table declares about each operation is enforced when it is called. */
 import type { OperationName } from 'holdfast'
 import { expect, test } from 'vitest'
 import { operations } from '../../src/operations/table.ts'
@@ -6,7 +6,7 @@ import { faultOf } from '../support/answers.ts'
 import { present, refusal } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
-test('what is urgent, adds work or grants a lease is said by its row [S6-3]', () => {
+test('each row says whether its operation is urgent, adds work or grants a lease [S6-3]', () => {
   const named = (says: 'isUrgent' | 'addsWork' | 'grants' | 'answersAgent') =>
     [...operations.values()].filter((row) => row[says]).map(({ name }) => name)
 
@@ -32,7 +32,7 @@ test('what is urgent, adds work or grants a lease is said by its row [S6-3]', ()
 })
 
 forEachEngine((engine) => {
-  test('an answer with a field more or less is found, also deep inside [S6-2]', async () => {
+  test('an answer with an extra or missing field is found, even deep inside [S6-2]', async () => {
     const { hf } = await engine.open({ background: false })
     await hf.queue('jobs').add(null)
     await hf.queue('jobs').next({ agent: 'zoe' })
@@ -71,7 +71,7 @@ forEachEngine((engine) => {
     expect(refused.message).toContain(`${name}: ${fact}: only Holdfast itself can state this`)
   })
 
-  test('methods take no facts among their options, so nobody can declare another dead [S6-3]', async () => {
+  test('methods take no facts among their options, so no caller can declare another dead [S6-3]', async () => {
     const { hf, store } = await engine.open({ background: false })
     const worker = await store.open({ agent: 'worker' })
     await worker.tasks.addTask('one', { key: 'T-1' })

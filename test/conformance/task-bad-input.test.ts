@@ -1,4 +1,4 @@
-/** Misuse of tasks and agents is refused in words before anything is changed. */
+/** Misuse of tasks and agents is refused with an explanation before anything changes. */
 import type { Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { refusal, refusalCode } from '../support/outcomes.ts'
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('what is not there is NOT_FOUND for every act on one task', async () => {
+  test('a missing task is NOT_FOUND for every call on one task', async () => {
     const { hf } = await openWithTask(engine)
     const acts: Call[] = [
       () => hf.tasks.updateTask('T-9', { title: 'x' }),
@@ -128,7 +128,7 @@ forEachEngine((engine) => {
     for (const act of acts) expect(await refusalCode(() => act(hf)), String(act)).toBe('NOT_FOUND')
   })
 
-  test('before the first task there is nothing to claim, list, detect or clean up, and that is no error', async () => {
+  test('before the first task there is nothing to claim, list, detect or clean up, and that is not an error', async () => {
     const { hf } = await engine.open()
 
     expect(await hf.tasks.listTasks()).toEqual({ tasks: [], next: null })
@@ -140,7 +140,7 @@ forEachEngine((engine) => {
     expect(await hf.tasks.hints()).toEqual({ overlaps: [], waves: [], criticalPath: [], more: false })
   })
 
-  test('words that look like code are words', async () => {
+  test('text that looks like code is just text', async () => {
     const { hf } = await engine.open()
     const evil = {
       body: "'); drop table item; --",

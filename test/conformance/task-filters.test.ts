@@ -1,4 +1,4 @@
-/** A claim with a filter finds what fits however far down the line it stands, and holds up nobody while it looks. */
+/** A claim with a filter finds a match however far down the line it is, and blocks nobody while it searches. */
 import fc from 'fast-check'
 import type { ClaimNextOptions, Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
@@ -35,7 +35,7 @@ forEachEngine((engine) => {
     expect(again.map(({ outcome }) => outcome)).toEqual(found.map(() => 'empty'))
   })
 
-  test('of two long lists the one task that is in both is found, once [S5e-8]', async () => {
+  test('the one task that is in two long lists is found, once [S5e-8]', async () => {
     const { hf, store } = await engine.open(quiet)
     const other = await store.open({ ...quiet, agent: 'bob' })
     await addLabelled(hf, 2_300, (number) => (number % 2 === 0 ? ['left'] : ['right']))
@@ -54,7 +54,7 @@ forEachEngine((engine) => {
     expect(ids.sort()).toEqual(wanted.map(({ id }) => id).sort())
   })
 
-  test('a claim that had to look far is one request to its idempotency key [S5e-8]', async () => {
+  test('a claim that had to search far is one request under its idempotency key [S5e-8]', async () => {
     const { hf } = await engine.open(quiet)
     await addLabelled(hf, 300, (number) => (number % 2 === 0 ? ['left'] : ['right']))
     const labels = ['left', 'right']
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
     expect(empty.outcome).toBe('empty')
   })
 
-  test('whatever the filter, a claim takes the first task that a list with it shows [S5e-8]', async () => {
+  test('with any filter, a claim takes the first task that a list with that filter shows [S5e-8]', async () => {
     const { hf } = await engine.open({ ...quiet, agent: 'olga' })
     await addRandom(hf, 1_500)
     const filter = fc.record(
@@ -95,8 +95,8 @@ forEachEngine((engine) => {
     )
   })
 
-  describe('the words that are kept for ready tasks', () => {
-    test('are those of the tasks that are ready, after whatever happened [S5e-8]', async () => {
+  describe('the filter words stored for ready tasks', () => {
+    test('match the ready tasks, whatever happened [S5e-8]', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(act, { minLength: 10, maxLength: 40 }), async (acts) => {
           const opened = await engine.open({ ...quiet, agent: 'olga' })
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       )
     })
 
-    test('are none for the items of other queues [S5e-8]', async () => {
+    test('do not exist for items of other queues [S5e-8]', async () => {
       const { hf, store } = await engine.open(quiet)
       const jobs = hf.queue('jobs')
       const others = hf.queue('others', { workflow: 'task' })
@@ -118,7 +118,7 @@ forEachEngine((engine) => {
       expect((await store.countRows()).ready_word).toBe(0)
     })
 
-    test('of any length are found, and none is taken for another [S5e-8]', async () => {
+    test('of any length are found, and none is mistaken for another [S5e-8]', async () => {
       const { hf } = await engine.open(quiet)
       const q = hf.queue('tasks', { workflow: 'task' })
       const long = `${'x'.repeat(200)} ${'\u0001é\u{1f600}'.repeat(2_000)}`
@@ -135,8 +135,8 @@ forEachEngine((engine) => {
     })
   })
 
-  describe('who waits with a filter', () => {
-    test('is served when a task that fits is added, each one once [S5e-8]', async () => {
+  describe('a claim that waits with a filter', () => {
+    test('gets a task when one that fits is added, each task once [S5e-8]', async () => {
       const { hf, store } = await engine.openInRealTime(quiet)
       await addPlain(hf, 1_200)
       const labels = ['a', 'b', 'c', 'd']
@@ -156,7 +156,7 @@ forEachEngine((engine) => {
       expect(titles.sort()).toEqual(['a1', 'a2', 'b1', 'b2', 'c1', 'c2', 'd1', 'd2'])
     })
 
-    test('asks to claim only when something fits, whatever else is added [S5e-8]', async () => {
+    test('tries to claim only when something fits, whatever else is added [S5e-8]', async () => {
       const { hf, env, store } = await engine.open(quiet)
       const other = await store.open({ ...quiet, agent: 'bob' })
       await addPlain(hf, 10)

@@ -6,7 +6,7 @@ import { type Engine, forEachEngine } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
 forEachEngine((engine) => {
-  test('what is claimed by hand counts for the machine it is claimed on [S5c-45]', async () => {
+  test('a task claimed by hand counts for the machine it is claimed on [S5c-45]', async () => {
     const { byHand, workshop, attic } = await openMachines(engine)
     await addTasks(byHand, 6)
     await claimedTask(byHand.tasks.claimNext({ maxPerHost: 1 }))
@@ -22,7 +22,7 @@ forEachEngine((engine) => {
     expect([elsewhere.outcome, second.outcome]).toEqual(['claimed', 'claimed'])
   })
 
-  test('processes of a machine that ask at the same time stay within its limit [S5c-45]', async () => {
+  test('processes of a machine that claim at the same time stay within its limit [S5c-45]', async () => {
     const { byHand, workshop, attic } = await openMachines(engine)
     await addTasks(byHand, 12)
 
@@ -36,7 +36,7 @@ forEachEngine((engine) => {
     expect((await there).outcome).toBe('claimed')
   })
 
-  test('what is claimed for another agent counts for no machine [S5c-45]', async () => {
+  test('a task claimed for another agent counts for no machine [S5c-45]', async () => {
     const { byHand } = await openMachines(engine)
     await addTasks(byHand, 3)
     await claimedTask(byHand.tasks.claimNext({ agent: 'elsewhere' }))
@@ -60,7 +60,7 @@ forEachEngine((engine) => {
     expect(forCoder).toEqual({ outcome: 'full', holds: 1 })
   })
 
-  test('the next task is never one of another machine, unless any will do [S5c-48]', async () => {
+  test('the next task never belongs to another machine, unless any is accepted [S5c-48]', async () => {
     const { byHand, workshop, attic } = await openMachines(engine)
     await byHand.tasks.addTask('attic first', { host: 'attic', priority: 0, key: 'A' })
     await byHand.tasks.addTask('anywhere', { priority: 5, key: 'N' })
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
     expect(taken).toEqual(['N', 'W', 'empty', 'A', 'A'])
   })
 
-  test('who names a host, or the task itself, gets it anywhere [S5c-48]', async () => {
+  test('a claim that names a host, or the task itself, gets it anywhere [S5c-48]', async () => {
     const { workshop } = await openMachines(engine)
     const keys = ['by host', 'by name', 'in a batch']
     for (const key of keys) await workshop.tasks.addTask(key, { key, host: 'cellar' })
@@ -94,7 +94,7 @@ forEachEngine((engine) => {
     expect([byHost, byName, batch].map(({ outcome }) => outcome)).toEqual(['claimed', 'claimed', 'claimed'])
   })
 
-  test('who claims from a machine without a name gets only what belongs on none [S5c-48]', async () => {
+  test('a claim from a machine without a name gets only tasks that belong to no machine [S5c-48]', async () => {
     const { store, env, workshop } = await openMachines(engine)
     const nameless = await store.open({ environment: machine(env, { hostName: '' }).process(301) })
     await workshop.tasks.addTask('elsewhere', { host: 'attic', priority: 0 })
@@ -107,7 +107,7 @@ forEachEngine((engine) => {
     expect(second.outcome).toBe('empty')
   })
 
-  test('an offer is for its machine too [S5c-48]', async () => {
+  test('an offer respects the task’s machine too [S5c-48]', async () => {
     const { workshop, attic } = await openMachines(engine)
     await workshop.tasks.addTask('moved', { key: 'M', host: 'workshop' })
     await claimedTask(workshop.tasks.claimNext())
@@ -119,7 +119,7 @@ forEachEngine((engine) => {
     expect([away.outcome, anyway.outcome]).toEqual(['empty', 'claimed'])
   })
 
-  test('a page for an agent that starts shows what it would be handed [S5c-48]', async () => {
+  test('prime shows an agent that starts the tasks it would get [S5c-48]', async () => {
     const { workshop, attic } = await openMachines(engine)
     await workshop.tasks.addTask('up there', { key: 'A', host: 'attic' })
     await workshop.tasks.addTask('anywhere', { key: 'N' })

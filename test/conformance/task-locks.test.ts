@@ -12,7 +12,7 @@ const minute = 60_000
 
 forEachEngine((engine) => {
   describe('stale locks', () => {
-    test('are told apart from near, expired and healthy ones, soonest expiry first, and nothing is changed [T10]', async () => {
+    test('are separated from near, expired and healthy ones, soonest expiry first, and nothing changes [T10]', async () => {
       const { hf, env, claim } = await openUnhealed(engine)
       await claim('stale', 5 * minute)
       await env.advance(10 * minute + 1)
@@ -53,7 +53,7 @@ forEachEngine((engine) => {
       expect(await readFeed(hf)).toEqual(events)
     })
 
-    test('follow the thresholds that are asked for [T10]', async () => {
+    test('follow the given thresholds [T10]', async () => {
       const { hf, env, claim } = await openUnhealed(engine)
       await claim('one', 30 * minute)
       await env.advance(21 * minute)
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
       expect(await watcher.recovery.detectStaleLocks()).toMatchObject({ orphanedCount: 1, expiredCount: 0 })
     })
 
-    test('are suspect after a whole lease of silence; an update is a sign of life [T10]', async () => {
+    test('are suspect after a whole lease of silence; an update counts as a sign of life [T10]', async () => {
       const { hf, env, claim } = await openUnhealed(engine)
       await claim('silent', 10 * minute)
       await claim('busy', 10 * minute)
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getLockStatus('silent')).toMatchObject({ isSuspect: true })
     })
 
-    test('of every kind are in the report over everything', async () => {
+    test('of every kind are in the overall report', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1', { agent: 'ada' })
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('beyond ten are a warning in the log, and each look is a line [T10]', async () => {
+    test('beyond ten cause a warning in the log, and each check logs a line [T10]', async () => {
       const { logger, named } = collectLogs()
       const { hf, env, claim } = await openUnhealed(engine, { logger })
       for (let number = 0; number < 10; number++) await claim(`task ${number}`, 0)
@@ -164,7 +164,7 @@ forEachEngine((engine) => {
   })
 
   describe('the lock of one task', () => {
-    test('is null while nobody holds it, and told in full while somebody does [T11]', async () => {
+    test('is null while nobody holds it, and otherwise shown in full [T11]', async () => {
       const { hf, env, claim } = await openUnhealed(engine)
       await hf.tasks.addTask('free', { key: 'free' })
       const task = await claim('held', 10 * minute)
@@ -197,7 +197,7 @@ forEachEngine((engine) => {
   })
 
   describe('cleaning up', () => {
-    test('puts what expired back to Todo, once, with its work kept, and leaves what is valid [T8]', async () => {
+    test('puts expired tasks back to Todo, once, with their work kept, and leaves valid ones alone [T8]', async () => {
       const { logger, named } = collectLogs()
       const { hf, env, claim } = await openUnhealed(engine, { logger })
       const before = await claim('expired', minute)
@@ -222,7 +222,7 @@ forEachEngine((engine) => {
       await claimedTask(hf.tasks.claimTaskForAgent('expired', { agent: 'bob' }))
     })
 
-    test('with a maximum age takes only what expired longer ago, never a valid old one [T9] [E7]', async () => {
+    test('with a maximum age takes only tasks that expired longer ago, never a valid old one [T9] [E7]', async () => {
       const { hf, env, claim } = await openUnhealed(engine)
       const old = await claim('expired long ago', minute)
       const valid = await claim('old and valid', 24 * 60 * minute)
@@ -262,7 +262,7 @@ forEachEngine((engine) => {
       expect((await hf.tasks.cleanupExpiredLocksWithReport({ maxAgeMs: 1_000 })).cleaned).toBe(1)
     })
 
-    test('of more than one transaction takes is finished all the same, each once [T8]', async () => {
+    test('more than fits in one transaction takes each once [T8]', async () => {
       const { hf, env } = await openUnhealed(engine)
       await Promise.all(Array.from({ length: 150 }, (_, number) => hf.tasks.addTask(`task ${number}`)))
       await Promise.all(Array.from({ length: 150 }, () => hf.tasks.claimNext({ agent: 'ada', leaseMs: 0 })))
@@ -274,7 +274,7 @@ forEachEngine((engine) => {
       expect(new Set(reports.flatMap(({ taskIds }) => taskIds)).size).toBe(150)
     })
 
-    test('after the dead frees their bound locks before expiry, and only theirs [T13] [E1] [E2] [E11]', async () => {
+    test('after dead processes frees their bound locks before expiry, and only theirs [T13] [E1] [E2] [E11]', async () => {
       const { env, store } = await engine.open({ background: false })
       const host = machine(env)
       const off = { recovery: false, leaseMs: 30 * minute } as const
@@ -309,7 +309,7 @@ forEachEngine((engine) => {
       expect(report.cleaned).toBe(2)
     })
 
-    test('after the dead leaves what was granted anew meanwhile [E1] [T13]', async () => {
+    test('after dead processes spares what was granted again in the meantime [E1] [T13]', async () => {
       const { env, store } = await engine.open({ background: false })
       const host = machine(env)
       const victim = await store.open({ agent: 'victim', environment: host.process(101), recovery: false })
@@ -350,7 +350,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('a cleanup in the background ends with its store, without a word', async () => {
+  test('a background cleanup ends quietly with its store', async () => {
     const { logger, named } = collectLogs()
     const { store, env } = await engine.open(rareProbes)
     const leaving = await store.open({ logger })
@@ -381,7 +381,7 @@ forEachEngine((engine) => {
       expect(longer.version).toBe(task.version)
     })
 
-    test('in the background keeps the holder and pushes the expiry, every third of the lease [T6]', async () => {
+    test('in the background keeps the holder and extends the expiry, every third of the lease [T6]', async () => {
       const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: 3_000 }))
@@ -398,7 +398,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('T-1')).toMatchObject({ status: 'Todo' })
     })
 
-    test('in the background tells of a loss by its signal, by the callback and in the log [T6] [E8]', async () => {
+    test('in the background reports a loss by its signal, by the callback and in the log [T6] [E8]', async () => {
       const { logger, named } = collectLogs()
       const { hf, env, claim } = await openUnhealed(engine, { logger })
       await claim('one', 3 * minute)
@@ -418,7 +418,7 @@ forEachEngine((engine) => {
       expect(named('renew.failed')).toHaveLength(1)
     })
 
-    test('in the background gives up before the store would, when the store cannot be reached [T6] [T22]', async () => {
+    test('in the background gives up before the lease ends if the store is unreachable [T6] [T22]', async () => {
       const { hf, env, store } = await engine.open({ recovery: false, busyTimeoutMs: 100 })
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: minute })
@@ -455,14 +455,14 @@ forEachEngine((engine) => {
       expect((await present(hf.tasks.getLockStatus('T-1'))).isExpired).toBe(false)
     })
 
-    test('in the background of a task that nobody holds is told as a loss [T6]', async () => {
+    test('in the background reports a task that nobody holds as lost [T6]', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
 
       expect(await refusalCode(() => hf.tasks.runLeaseRenewal('T-1', { agent: 'ada' }))).toBe('LEASE_LOST')
     })
 
-    test('more seldom than every half of the lease is accepted with a warning, than the lease refused [T6]', async () => {
+    test('less often than every half lease causes a warning, and less often than the lease is refused [T6]', async () => {
       const { logger, named } = collectLogs()
       const { hf, claim } = await openUnhealed(engine, { logger })
       await claim('one', 30 * minute)
@@ -482,7 +482,7 @@ forEachEngine((engine) => {
       seldom.stop()
     })
 
-    test('in the background tells of the loss when its store is closed [T6]', async () => {
+    test('in the background reports the loss when its store is closed [T6]', async () => {
       const { store, env } = await engine.open(rareProbes)
       const leaving = await store.open({ agent: 'leaving' })
       await leaving.tasks.addTask('one', { key: 'T-1' })
@@ -495,7 +495,7 @@ forEachEngine((engine) => {
       expect(renewal.signal.reason).toMatchObject({ code: 'LEASE_LOST' })
     })
 
-    test('ends with the signal that was given [T6]', async () => {
+    test('ends with the given signal [T6]', async () => {
       const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: minute })
@@ -513,7 +513,7 @@ forEachEngine((engine) => {
   })
 
   describe('a lease near its end', () => {
-    test('is told to its holder as an event, once for each grant [T10]', async () => {
+    test('is announced to its holder by an event, once per grant [T10]', async () => {
       const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       const leaseMs = minute
@@ -544,7 +544,7 @@ forEachEngine((engine) => {
       expect((await warnings()).map(({ detail }) => detail?.holder)).toEqual(['ada', 'bob'])
     })
 
-    test('of a bound holder that renews is never warned of; of a lock and an item it is', async () => {
+    test('of a bound holder that renews causes no warning; that of a lock or an item does', async () => {
       const { hf, env } = await engine.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1')
@@ -576,7 +576,7 @@ forEachEngine((engine) => {
     }
   })
 
-  test('every act on a lock leaves an event [E11] [T5]', async () => {
+  test('every action on a lock leaves an event [E11] [T5]', async () => {
     const { hf, env } = await engine.open()
     await hf.tasks.addTask('one', { key: 'T-1' })
     await hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: 1_000 })
@@ -596,7 +596,7 @@ forEachEngine((engine) => {
     expect(events.find(({ kind }) => kind === 'item.reclaimed')?.detail).toMatchObject({ holder: 'ada' })
   })
 
-  test('a store that others keep busy is an error by its code, and nothing was claimed [T21]', async () => {
+  test('a busy store is an error with its code, and nothing was claimed [T21]', async () => {
     const { hf, store } = await engine.openInRealTime({ background: false, busyTimeoutMs: 100 })
     await hf.tasks.addTask('one', { key: 'T-1' })
     const free = await store.damage.holdUpWriters()

@@ -8,7 +8,7 @@ const tenMinutes = 10 * 60_000
 
 forEachEngine((engine) => {
   describe('[S5-8] a task handed to an agent', () => {
-    test('is given to nobody else before its time, and then to everybody', async () => {
+    test('goes only to that agent for a time, and then to anyone', async () => {
       // Nobody heals meanwhile: the claim itself must see whether the offer is over.
       const { hf, env, bob, cy } = await handedOver(engine, {}, { background: false })
 
@@ -24,7 +24,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('T-1')).toMatchObject({ owner: 'bob', assignee: 'cy' })
     })
 
-    test('is the next task of that agent, in line with all others, and shown as offered', async () => {
+    test('is the next task of that agent, in order with all others, and shown as offered', async () => {
       const { hf, bob } = await handedOver(engine)
       await hf.tasks.addTask('urgent', { key: 'T-0', priority: 0 })
       await hf.tasks.addTask('later', { key: 'T-2' })
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('T-1')).toMatchObject({ offeredTo: null, offeredUntil: null })
     })
 
-    test('is refused to another who names it, with who it is offered to; not to an operator with force', async () => {
+    test('is refused to another agent that names it, with the offer; not to an operator with force', async () => {
       const { hf, env, cy } = await handedOver(engine)
 
       const one = await cy.tasks.claimTaskForAgent('T-1')
@@ -59,7 +59,7 @@ forEachEngine((engine) => {
       expect(events.at(-1)).toMatchObject({ kind: 'item.claimed', detail: { offeredTo: 'bob' } })
     })
 
-    test('can be named by that agent, also among several', async () => {
+    test('can be claimed by name by that agent, even among several', async () => {
       const { hf, bob } = await handedOver(engine)
       await hf.tasks.addTask('other', { key: 'T-2' })
 
@@ -69,7 +69,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('wakes that agent where it waits for work, and nobody else', async () => {
+    test('wakes that agent while it waits for work, and no other', async () => {
       const { hf, env, bob, cy } = await openThree(engine)
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1')
@@ -85,7 +85,7 @@ forEachEngine((engine) => {
       expect((await Promise.all(waiting)).map(({ outcome }) => outcome)).toEqual(['empty', 'claimed'])
     })
 
-    test('is everybody’s at once with an offer of 0, and after that agent was lost', async () => {
+    test('is open to all at once with an offer of 0, and after that agent was lost', async () => {
       const { hf, env, bob, cy } = await handedOver(engine, { offerMs: 0 })
       const atOnce = await cy.tasks.claimNext()
       await cy.tasks.handoff({ to: 'bob', offerMs: 60_000 })
@@ -114,7 +114,7 @@ forEachEngine((engine) => {
       expect(await bob.tasks.claimNext()).toMatchObject({ outcome: 'claimed', task: { key: 'T-1' } })
     })
 
-    test('several of one agent, asked for in one turn, are different ones', async () => {
+    test('several for one agent, claimed at the same time, are different tasks', async () => {
       const { hf, bob } = await openThree(engine)
       const keys = ['T-1', 'T-2', 'T-3', 'T-4']
       for (const key of keys) {
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
       expect(got.toSorted()).toEqual([...keys, 'empty'].toSorted())
     })
 
-    test('is explained as offered, and an offer that is no time is refused', async () => {
+    test('is explained as offered, and an offer that is not a duration is refused', async () => {
       const { hf } = await handedOver(engine)
 
       const explained = await hf.fleet.explain('T-1')
@@ -144,7 +144,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('[S5-8] mine asks for what is the caller’s or nobody’s', async () => {
+  test('[S5-8] mine asks for tasks owned by the caller or by nobody', async () => {
     const { hf, bob } = await openThree(engine)
     const owners = { 'T-1': 'cy', 'T-2': 'bob', 'T-3': null }
     for (const [key, owner] of Object.entries(owners)) {

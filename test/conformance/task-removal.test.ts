@@ -1,4 +1,4 @@
-/** Dropping a task: it is gone, its events stay, and nobody waits for it for ever. */
+/** Dropping a task: it is gone, its events stay, and nothing waits for it forever. */
 import { randomUUID } from 'node:crypto'
 import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
@@ -52,7 +52,7 @@ forEachEngine((engine) => {
     },
   )
 
-  test('a task that is not as it was read is not dropped [S5c-48]', async () => {
+  test('a task that has changed since it was read is not dropped [S5c-48]', async () => {
     const { hf } = await engine.open()
     const { version } = await hf.tasks.addTask('changed', { key: 'T-1' })
     await hf.tasks.updateTask('T-1', { title: 'changed meanwhile' })
@@ -62,7 +62,7 @@ forEachEngine((engine) => {
     expect(code).toBe('VERSION_MISMATCH')
   })
 
-  test('a held task is dropped only by force, and its holder is told [S5c-48]', async () => {
+  test('a held task is dropped only by force, and its holder’s signal fires [S5c-48]', async () => {
     const { hf, store, env } = await engine.open({ agent: 'ada' })
     const other = await store.open({ agent: 'bob' })
     await hf.tasks.addTask('at work', { key: 'T-1' })
@@ -82,7 +82,7 @@ forEachEngine((engine) => {
     expect(await hf.tasks.releaseTask(task.id, { token: task.token })).toBe(false)
   })
 
-  test('what its holder lost can be dropped [S5c-48]', async () => {
+  test('a task that its holder lost can be dropped [S5c-48]', async () => {
     const { hf, env } = await engine.open({ agent: 'ada', recovery: false })
     await hf.tasks.addTask('left alone', { key: 'T-1' })
     await hf.tasks.claimTaskForAgent('T-1', { agent: 'bob', leaseMs: 1000 })
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
     expect(await hf.tasks.removeTask('T-1', { reason })).toBe(true)
   })
 
-  test('what others wait for is dropped only when they are released [S5c-48]', async () => {
+  test('a task that others wait for is dropped only if they are released [S5c-48]', async () => {
     const { hf } = await engine.open()
     const first = await hf.tasks.addTask('first', { key: 'first' })
     await hf.tasks.addTask('also first', { key: 'also' })
@@ -111,7 +111,7 @@ forEachEngine((engine) => {
     expect(await hf.tasks.claimTaskForAgent(two.id)).toMatchObject({ outcome: 'blocked' })
   })
 
-  test('whoever depends on it at the moment it is dropped is refused or released [S5c-48]', async () => {
+  test('a dependent added while its task is dropped is refused or released [S5c-48]', async () => {
     const { hf, store } = await engine.open()
     const other = await store.open({ agent: 'bob' })
     const late = await hf.tasks.addTask('changes its mind')
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
     }
   })
 
-  test('more dependents than one transaction frees are all released, though the task is gone [S5c-48]', async () => {
+  test('more dependents than one transaction frees are all released, even though the task is gone [S5c-48]', async () => {
     const { hf, store } = await engine.open({ background: false, recovery: false })
     const { id } = await hf.tasks.addTask('gate', { key: 'gate' })
     await addBehind(hf, id, 250)

@@ -1,4 +1,4 @@
-/** Changing tasks: nobody overwrites what they have not read, and nobody reaches into another's work. */
+/** Changing tasks: no update overwrites a version it has not read, and only the holder changes a held task. */
 import { isVersionMismatchError, type Task, VersionMismatchError } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { present, refusal, refusalCode } from '../support/outcomes.ts'
@@ -7,7 +7,7 @@ import { claimedTask } from '../support/tasks.ts'
 
 forEachEngine((engine) => {
   describe('an update', () => {
-    test('at the version that was read succeeds and raises it by one [T14]', async () => {
+    test('at the version that was read succeeds and increases it by one [T14]', async () => {
       const { hf } = await openWithTask(engine)
 
       const updated = await hf.tasks.updateTask('T-1', {
@@ -31,7 +31,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('T-1')).toEqual(updated)
     })
 
-    test('of a stale caller is refused with both versions, and nothing is lost [T14] [E4]', async () => {
+    test('by a stale caller is refused with both versions, and nothing is lost [T14] [E4]', async () => {
       const { hf } = await openWithTask(engine)
       await hf.tasks.updateTask('T-1', { expectedVersion: 1, title: 'first' })
 
@@ -58,14 +58,14 @@ forEachEngine((engine) => {
       expect(after).toEqual({ ...before, title: 'two', version: 2 })
     })
 
-    test('without a version is unconditional and still counts [T14]', async () => {
+    test('without a version is unconditional and still increases it [T14]', async () => {
       const { hf } = await openWithTask(engine)
       await hf.tasks.updateTask('T-1', { title: 'a' })
 
       expect(await hf.tasks.updateTask('T-1', { title: 'b' })).toMatchObject({ title: 'b', version: 3 })
     })
 
-    test('of a held task is its holder’s alone, unless forced with a reason that is kept [T14]', async () => {
+    test('of a held task is allowed only to its holder, unless forced with a recorded reason [T14]', async () => {
       const { hf } = await openWithTask(engine)
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada' }))
 
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('may move a task where its state allows, and In Progress needs a claim [T2]', async () => {
+    test('may move a task as its state allows, and In Progress needs a claim [T2]', async () => {
       const { hf } = await openWithTask(engine)
 
       const review = await hf.tasks.updateTask('T-1', { status: 'Review' })
@@ -108,7 +108,7 @@ forEachEngine((engine) => {
       expect(done.assignee).toBeNull()
     })
 
-    test('that finishes a task frees what waited for it, in the same moment [T4]', async () => {
+    test('that finishes a task frees what waited for it, in the same transaction [T4]', async () => {
       const { hf } = await openWithTask(engine)
       await hf.tasks.addTask('two', { key: 'T-2', dependsOn: ['T-1'] })
       await hf.tasks.reviewTask('T-1')
@@ -120,7 +120,7 @@ forEachEngine((engine) => {
   })
 
   describe('a conflict', () => {
-    test('can be asked for before the update [T14]', async () => {
+    test('can be checked before the update [T14]', async () => {
       const { hf } = await openWithTask(engine)
 
       expect(await hf.tasks.checkUpdateConflict('T-1', 1)).toEqual({ hasConflict: false, currentVersion: 1 })
@@ -129,7 +129,7 @@ forEachEngine((engine) => {
       expect(await refusalCode(() => hf.tasks.checkUpdateConflict('T-9', 1))).toBe('NOT_FOUND')
     })
 
-    test('is recognised as an error, also wrapped in another [T14]', async () => {
+    test('is recognized as an error, even wrapped in another [T14]', async () => {
       const { hf } = await openWithTask(engine)
       const error = await refusal(() => hf.tasks.updateTask('T-1', { expectedVersion: 9 }))
 
@@ -139,7 +139,7 @@ forEachEngine((engine) => {
       expect(isVersionMismatchError(null)).toBe(false)
     })
 
-    test('is not made by a renewal [T14]', async () => {
+    test('is not caused by a renewal [T14]', async () => {
       const { hf, env } = await openWithTask(engine)
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1'))
 
@@ -150,7 +150,7 @@ forEachEngine((engine) => {
   })
 
   describe('an update with retry', () => {
-    test('loses nothing though many write at once [T14] [T21]', async () => {
+    test('loses nothing even if many write at once [T14] [T21]', async () => {
       const { hf, store } = await openWithTask(engine, 'real time')
       const handles = await Promise.all([1, 2, 3].map(() => store.open({ background: false })))
       const addLabel = (handle: typeof hf, label: string) =>
@@ -167,7 +167,7 @@ forEachEngine((engine) => {
       expect(version).toBe(7)
     })
 
-    test('reads again after each conflict, five times, and then says so [T14]', async () => {
+    test('reads again after each conflict, five times, and then fails [T14]', async () => {
       const { hf } = await openWithTask(engine, 'real time')
       const seen: number[] = []
       const disturbed = async (task: Task) => {
@@ -183,7 +183,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('T-1')).toMatchObject({ title: 'one' })
     })
 
-    test.each([1, 3])('may be allowed %i attempts, the first one counted [T14]', async (maxAttempts) => {
+    test.each([1, 3])('may be allowed %i attempts, including the first [T14]', async (maxAttempts) => {
       const { hf } = await openWithTask(engine, 'real time')
       let calls = 0
       const disturbed = async () => {

@@ -1,4 +1,4 @@
-/** Tasks: what they say, who works on them, and where they go from there. */
+/** Tasks: their fields, their holders, and how they move on. */
 import type { Holdfast, Task, TaskClaim } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { present, refusal, refusalCode } from '../support/outcomes.ts'
@@ -7,7 +7,7 @@ import { claimedTask } from '../support/tasks.ts'
 
 forEachEngine((engine) => {
   describe('a task', () => {
-    test('keeps its words, labels, metadata and owner as they were given [T1] [T2]', async () => {
+    test('keeps its texts, labels, metadata and owner as given [T1] [T2]', async () => {
       const { hf, env } = await engine.open({ agent: 'ada' })
       const words = {
         body: 'Everything\nthere is.',
@@ -39,7 +39,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('T-2')).toBeNull()
     })
 
-    test('is an item of the queue `tasks`, made on first use [T1]', async () => {
+    test('is an item of the queue `tasks`, created on first use [T1]', async () => {
       const { hf } = await engine.open()
       const before = await hf.queue('tasks').get('T-1')
 
@@ -49,14 +49,14 @@ forEachEngine((engine) => {
       expect(await hf.queue('tasks').get('T-1')).toMatchObject({ workflow: 'task', state: 'todo' })
     })
 
-    test('is refused where the queue `tasks` follows another workflow [T2]', async () => {
+    test('is refused if the queue `tasks` has another workflow [T2]', async () => {
       const { hf } = await engine.open()
       await hf.queue('tasks').add('a job')
 
       expect(await refusalCode(() => hf.tasks.addTask('one'))).toBe('INVALID')
     })
 
-    test('has a key of its own while it is open, and the key is free afterwards [T1]', async () => {
+    test('has its own key while it is open, and the key is free afterwards [T1]', async () => {
       const { hf } = await engine.open()
       const first = await hf.tasks.addTask('first', { key: 'T-1' })
 
@@ -92,7 +92,7 @@ forEachEngine((engine) => {
   })
 
   describe('the list of tasks', () => {
-    test('goes by priority, then age, then what is done; and filters [T4]', async () => {
+    test('is ordered by priority, then age, with finished tasks last, and can be filtered [T4]', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('later', { key: 'later', labels: ['ui', 'small'] })
       await hf.tasks.addTask('first', { key: 'first', priority: 1, labels: ['ui'], owner: 'olga' })
@@ -142,7 +142,7 @@ forEachEngine((engine) => {
   })
 
   describe('a claim', () => {
-    test('gives the task, its lease and In Progress, in the answer and in the store [T3]', async () => {
+    test('returns the task with its lease as In Progress, and the store agrees [T3]', async () => {
       const { hf, env } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
 
@@ -158,7 +158,7 @@ forEachEngine((engine) => {
       await env.advance(1)
     })
 
-    test('of a locked task says who holds it until when, and is no error [T3] [E3]', async () => {
+    test('of a locked task says who holds it and until when, and is not an error [T3] [E3]', async () => {
       const { hf, env } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada' }))
@@ -169,7 +169,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('T-1')).toEqual(task)
     })
 
-    test('by this handle is bound and renewed by it; the same again is a renewal under the same token [T3] [E8]', async () => {
+    test('by this handle is bound and renewed; claiming again renews it under the same token [T3] [E8]', async () => {
       const { hf, env } = await engine.open({ agent: 'ada', ...rareProbes })
       await hf.tasks.addTask('one', { key: 'T-1' })
       const first = await claimedTask(hf.tasks.claimTaskForAgent('T-1'))
@@ -185,7 +185,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('by a manual holder that brings its token is a renewal; without it, it is held by itself [T3]', async () => {
+    test('by a manual holder with its token renews it; without the token it is reported as held [T3]', async () => {
       const { hf, store, env } = await engine.open(rareProbes)
       const other = await store.open(rareProbes)
       await hf.tasks.addTask('one', { key: 'T-1' })
@@ -203,7 +203,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('takes over what lapsed, also where nothing heals by itself, and not a millisecond early [T3] [E6] [X3]', async () => {
+    test('takes over a lapsed task, even without background healing, and not a millisecond early [T3] [E6] [X3]', async () => {
       const { hf, env } = await engine.open({ recovery: false })
       await hf.tasks.addTask('one', { key: 'T-1' })
       const first = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada', leaseMs: 1_000 }))
@@ -248,7 +248,7 @@ forEachEngine((engine) => {
       )
     })
 
-    test('of one task by 50 agents that all want it gets each of them its turn, and one at a time [T3] [T22]', async () => {
+    test('of one task by 50 competing agents is granted to each in turn, one at a time [T3] [T22]', async () => {
       const { hf } = await engine.open({ background: false, durability: 'normal' })
       const { id } = await hf.tasks.addTask('one')
       const holders = new Set<string>()
@@ -269,7 +269,7 @@ forEachEngine((engine) => {
       expect(kinds.slice(1)).toEqual(Array(50).fill(['item.claimed', 'item.released']).flat())
     })
 
-    test('of a task that is not there, done, or in review is refused [T2] [T3]', async () => {
+    test('of a task that is missing, done or in review is refused [T2] [T3]', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.reviewTask('T-1')
@@ -297,7 +297,7 @@ forEachEngine((engine) => {
       expect(task).toMatchObject({ status: 'In Progress', assignee: 'bob' })
     })
 
-    test('of a blocked or quarantined task says what keeps it back; of a paused queue, that it is paused [T4]', async () => {
+    test('of a blocked or quarantined task says what holds it back; of a paused queue, that it is paused [T4]', async () => {
       const { hf, env } = await engine.open(rareProbes)
       const gate = await hf.tasks.addTask('gate')
       await hf.tasks.addTask('blocked', { key: 'blocked', dependsOn: [gate.id] })
@@ -346,7 +346,7 @@ forEachEngine((engine) => {
       expect(taken).toEqual(['urgent', 'old', 'young', 'gate', 'waits'])
     })
 
-    test('is one that fits the filter, and nothing else is touched [T4]', async () => {
+    test('matches the filter, and nothing else is touched [T4]', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('ui', { labels: ['ui'], owner: 'olga' })
       await hf.tasks.addTask('db', { labels: ['db', 'big'], host: 'workshop', priority: 7 })
@@ -360,7 +360,7 @@ forEachEngine((engine) => {
       expect([db.task.title, ui.task.title]).toEqual(['db', 'ui'])
     })
 
-    test('is there for another, asked for in the same moment as by one who may hold no more [T4]', async () => {
+    test('goes to another agent that asks at the same time as one at its limit [T4]', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('first')
       await hf.tasks.addTask('second')
@@ -374,7 +374,7 @@ forEachEngine((engine) => {
       expect([full.outcome, other.task.title]).toEqual(['full', 'second'])
     })
 
-    test('is not given beyond the limits per agent and host [T4]', async () => {
+    test('is not handed out beyond the limits per agent and host [T4]', async () => {
       const { hf, store } = await engine.open({ agent: 'ada' })
       const other = await store.open({ agent: 'bob' })
       for (let number = 0; number < 5; number++) await hf.tasks.addTask(`task ${number}`)
@@ -415,7 +415,7 @@ forEachEngine((engine) => {
   })
 
   describe('a batch', () => {
-    test('is claimed whole, each task under a lease of its own [T7]', async () => {
+    test('is claimed whole, each task under its own lease [T7]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       const ids: string[] = []
       for (const key of ['a', 'b', 'c']) ids.push((await hf.tasks.addTask(key, { key })).id)
@@ -430,7 +430,7 @@ forEachEngine((engine) => {
       )
     })
 
-    test('is claimed not at all when one is refused, and each refusal has its reason [T7] [E9]', async () => {
+    test('is not claimed at all if one is refused, and each refusal has its reason [T7] [E9]', async () => {
       const { hf } = await engine.open()
       const free = await hf.tasks.addTask('free', { key: 'free' })
       await hf.tasks.addTask('held', { key: 'held' })
@@ -454,7 +454,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('free')).toEqual(free)
     })
 
-    test('and one in the opposite order do not block each other: one wins, the other is told [T7]', async () => {
+    test('and one in the opposite order do not deadlock: one wins, the other is refused [T7]', async () => {
       const { hf, store } = await engine.open()
       const other = await store.open()
       for (const key of ['a', 'b']) await hf.tasks.addTask(key, { key })
@@ -469,7 +469,7 @@ forEachEngine((engine) => {
   })
 
   describe('a holder', () => {
-    test('that releases leaves Todo and nobody, and the next agent can claim [T5] [E5]', async () => {
+    test('that releases leaves Todo without a holder, and the next agent can claim [T5] [E5]', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.claimTaskForAgent('T-1', { agent: 'ada' })
@@ -487,7 +487,7 @@ forEachEngine((engine) => {
       await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'bob' }))
     })
 
-    test('may say where a released task goes [T5]', async () => {
+    test('may choose the state of a released task [T5]', async () => {
       const { hf } = await engine.open()
       for (const status of ['Review', 'Done'] as const) {
         await hf.tasks.addTask(status, { key: status })
@@ -498,7 +498,7 @@ forEachEngine((engine) => {
       }
     })
 
-    test('is named to a stranger who tries to release or renew; a second release is false and audited [T5]', async () => {
+    test('is named to another agent that tries to release or renew; a second release is false and audited [T5]', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
       const { task } = await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'ada' }))
@@ -519,7 +519,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('lets go in the moment of review and of completion, and what waited is freed [T5] [T4]', async () => {
+    test('releases with review and with completion, and waiting tasks are freed [T5] [T4]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await hf.tasks.addTask('one', { key: 'T-1' })
       await hf.tasks.addTask('two', { key: 'T-2', dependsOn: ['T-1'] })
@@ -553,7 +553,7 @@ forEachEngine((engine) => {
       expect(other).toBe('LEASE_LOST')
     })
 
-    test('that lost its task is refused whatever it tries, and its successor is not disturbed [T22] [E8]', async () => {
+    test('that lost its task is refused whatever it tries, and its successor is unaffected [T22] [E8]', async () => {
       const { hf, env } = await engine.open()
       await hf.tasks.addTask('one', { key: 'T-1' })
       const { task: mine } = await claimedTask(
@@ -579,7 +579,7 @@ forEachEngine((engine) => {
   })
 
   describe('a handoff', () => {
-    test('gives back everything the agent holds, with a note, and may name a new owner [T20]', async () => {
+    test('releases everything the agent holds, with a note, and may name a new owner [T20]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       for (const key of ['a', 'b', 'c']) await hf.tasks.addTask(key, { key, owner: 'ada' })
       const bound = await claimedTask(hf.tasks.claimTaskForAgent('a'))
@@ -614,7 +614,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.handoff()).toEqual({ taskIds: [] })
     })
 
-    test('of more than one transaction takes is finished all the same [T20]', async () => {
+    test('of more than one transaction’s worth finishes too [T20]', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await Promise.all(Array.from({ length: 250 }, (_, number) => hf.tasks.addTask(`task ${number}`)))
       await Promise.all(Array.from({ length: 250 }, () => hf.tasks.claimNext({ renew: false })))
@@ -640,7 +640,7 @@ forEachEngine((engine) => {
       expect((await hf.tasks.claimTaskForAgent('c')).outcome).toBe('claimed')
     })
 
-    test.each([1, 2, 3, 30])('cannot form a circle through %i others [T4]', async (length) => {
+    test.each([1, 2, 3, 30])('cannot form a cycle through %i others [T4]', async (length) => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('t0', { key: 't0' })
       for (let number = 1; number <= length; number++)
@@ -654,7 +654,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.getTask('t0')).toMatchObject({ dependsOn: [], version: 1 })
     })
 
-    test('given to a task while it is held are heeded when it is given back [T4]', async () => {
+    test('given to a task while it is held take effect when it is released [T4]', async () => {
       const { hf } = await engine.open({ background: false })
       for (const key of ['a', 'b', 'c']) await hf.tasks.addTask(key, { key })
       for (const key of ['a', 'b', 'c']) await hf.tasks.claimTaskForAgent(key)
@@ -669,7 +669,7 @@ forEachEngine((engine) => {
       expect(await hf.tasks.claimNext()).toMatchObject({ outcome: 'claimed', task: { key: 'a' } })
     })
 
-    test('must exist, and do not change together with the status', async () => {
+    test('must exist, and cannot change together with the status', async () => {
       const { hf } = await engine.open()
       await hf.tasks.addTask('a', { key: 'a' })
 
@@ -703,7 +703,7 @@ forEachEngine((engine) => {
     await worker.stop()
   })
 
-  test('hints show overlaps, waves and the critical path, and block nothing [T19]', async () => {
+  test('hints show overlaps, parallel groups and the critical path, and block nothing [T19]', async () => {
     const { hf } = await engine.open()
     const a = await hf.tasks.addTask('a', { paths: ['src/a.ts'], labels: ['ui'] })
     const b = await hf.tasks.addTask('b', { paths: ['src'] })
@@ -719,7 +719,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('hints call tasks by their keys, and take those back [S5-22]', async () => {
+  test('hints refer to tasks by key, and accept keys [S5-22]', async () => {
     const { hf } = await engine.open({ agent: 'ada' })
     await hf.tasks.addTask('a', { key: 'T-1', labels: ['api'] })
     const { id } = await hf.tasks.addTask('b', { labels: ['api'] })
@@ -734,7 +734,7 @@ forEachEngine((engine) => {
     expect(await hf.tasks.getTask('T-3')).toMatchObject({ title: 'c' })
   })
 
-  test('an idempotent claim answers the same again while its grant is current, and LEASE_LOST afterwards [T3]', async () => {
+  test('an idempotent claim returns the same again while its grant is current, and LEASE_LOST afterwards [T3]', async () => {
     const { hf } = await engine.open()
     await hf.tasks.addTask('one', { key: 'T-1' })
     const claim = () =>

@@ -53,7 +53,7 @@ forEachEngine((engine) => {
     expect(failed).toMatchObject({ state: 'failed', error: { message } })
   })
 
-  test('reclaimStale without a threshold takes what was silent for 300 s [S6-F4]', async () => {
+  test('reclaimStale without a threshold takes leases that were silent for 300 s [S6-F4]', async () => {
     const { hf, env } = await engine.open(rareProbes)
     const q = hf.queue('jobs')
     await q.add(1)

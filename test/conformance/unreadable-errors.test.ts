@@ -54,7 +54,7 @@ forEachEngine((engine) => {
     expect(items.map(({ payload }) => payload).sort()).toEqual(kinds.toSorted())
   })
 
-  test('what a handler throws while the store closes leaves nothing held [S5c-3]', async () => {
+  test('an error thrown while the store closes leaves nothing held [S5c-3]', async () => {
     const { hf, env, store } = await engine.open()
     const q = hf.queue<string>('jobs')
     const { ids } = await q.addMany(kinds.map((payload) => ({ payload })))
@@ -80,7 +80,7 @@ forEachEngine((engine) => {
     expect(left).toMatchObject(ids.map(() => ({ holder: null, failures: 1, crashes: 0 })))
   })
 
-  test('a logger that throws keeps no item held [S5c-3]', async () => {
+  test('a logger that throws does not leave an item held [S5c-3]', async () => {
     const onStderr: string[] = []
     const write = vi.spyOn(process.stderr, 'write').mockImplementation((text) => onStderr.push(`${text}`) > 0)
     const logger: Logger = { debug: never, info: never, warn: never, error: never }
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
     expect(onStderr.join('')).toContain('item.failed queue="jobs"')
   })
 
-  test('an item whose end the store never records is renewed no longer [S5c-3]', async () => {
+  test('an item whose end the store never records is no longer renewed [S5c-3]', async () => {
     const { hf, env, store } = await engine.open()
     const q = hf.queue('jobs')
     const { item } = await q.add(null)
@@ -117,7 +117,7 @@ forEachEngine((engine) => {
     expect(lease?.expiresAt).toBeLessThan(env.now())
   })
 
-  test('fail() with anything is answered, or refused as INVALID [S5c-3]', async () => {
+  test('fail() with any value succeeds, or is refused as INVALID [S5c-3]', async () => {
     const { hf } = await engine.open()
     const q = hf.queue('jobs')
     await q.addMany(kinds.map((payload) => ({ payload, maxAttempts: 1 })))
@@ -137,7 +137,7 @@ forEachEngine((engine) => {
     expect(answers.filter((answer) => answer !== 'failed' && answer !== 'INVALID')).toEqual([])
   })
 
-  test('a batch goes on behind items whose handler threw what has no text [S5c-3]', async () => {
+  test('a batch continues after a handler threw something without a text [S5c-3]', async () => {
     const { hf, env } = await engine.open()
 
     const running = hf.locks.runBatch('evaluation', kinds, (kind) => {

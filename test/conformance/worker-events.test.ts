@@ -1,4 +1,4 @@
-/** What a worker tells those who listen to it. */
+/** What a worker reports to its listeners. */
 import type { Queue, Worker, WorkerEventName } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
@@ -10,7 +10,7 @@ const soon = { baseMs: 0, factor: 1, maxMs: 0 }
 
 forEachEngine((engine) => {
   describe('a listener of a worker', () => {
-    test('is told of each completion once the store has it, with the finished item [S6-22]', async () => {
+    test('hears of each completion once the store has it, with the finished item [S6-22]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const { item } = await q.add({ n: 1 })
       const worker = hf.work(q, ({ payload }) => ({ doubled: (payload as { n: number }).n * 2 }))
@@ -24,7 +24,7 @@ forEachEngine((engine) => {
       expect(told).toMatchObject([done, done])
     })
 
-    test('is told of each failure with what was thrown, and whether it is tried again [S6-22]', async () => {
+    test('hears of each failure with what was thrown, and whether it is retried [S6-22]', async () => {
       const { hf, q, env } = await openJobs(engine)
       await q.add('bad', { maxAttempts: 2 })
       const thrown = new TypeError('no such branch')
@@ -43,7 +43,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('is told when an item is taken from its handler, and of nothing else [S6-22]', async () => {
+    test('hears when an item is taken from its handler, and nothing else [S6-22]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const { item } = await q.add(null)
       const worker = hf.work(
@@ -64,7 +64,7 @@ forEachEngine((engine) => {
       expect(told.events[0]).toMatchObject({ item: { id: item.id }, error: { code: 'LEASE_LOST' } })
     })
 
-    test('is told what a handler made of its item itself [S6-22]', async () => {
+    test('hears how a handler ended its item itself [S6-22]', async () => {
       const { hf, env } = await engine.open()
       const merges = hf.queue('merges', { workflow: 'merge' })
       for (const key of ['lands', 'breaks', 'returns']) await merges.submit(key, { headSha: 'abcd' })
@@ -91,7 +91,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('is told nothing of an item that is given back when the worker stops [S6-22]', async () => {
+    test('hears nothing about an item that is released when the worker stops [S6-22]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const { item } = await q.add(null)
       const worker = hf.work(
@@ -109,7 +109,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ state: 'pending' })
     })
 
-    test('is told of trouble with the store, and the worker goes on [S6-22]', async () => {
+    test('hears of trouble with the store, and the worker carries on [S6-22]', async () => {
       const { hf, q, env, store } = await openJobs(engine)
       await q.add('work')
       const mend = await store.damage.failItems()
@@ -155,7 +155,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('that has left is told nothing more; one that came twice leaves once [S6-23]', async () => {
+    test('that was removed hears nothing more; one added twice is removed once [S6-23]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const worker = hf.work(q, () => null)
       let calls = 0
@@ -174,7 +174,7 @@ forEachEngine((engine) => {
       expect(calls).toBe(3)
     })
 
-    test('of no event, or that is no function, is refused [S6-23]', async () => {
+    test('for an unknown event, or that is not a function, is refused [S6-23]', async () => {
       const { hf, q } = await openJobs(engine)
       const worker = hf.work(q, () => null)
 

@@ -7,7 +7,7 @@ import { whileTimePasses } from '../support/wake.ts'
 
 forEachEngine((engine) => {
   describe('idle()', () => {
-    test('resolves once everything that was added before has ended [S6-24]', async () => {
+    test('resolves once everything added before has ended [S6-24]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const worker = hf.work(q, ({ payload }) => payload, { concurrency: 2 })
       for (let number = 0; number < 5; number++) await q.add(number)
@@ -18,7 +18,7 @@ forEachEngine((engine) => {
       expect(worker.running).toBe(0)
     })
 
-    test('needs no poll: it resolves while time stands still [S6-24]', async () => {
+    test('needs no polling: it resolves while time stands still [S6-24]', async () => {
       const { hf, q } = await openJobs(engine)
       for (let number = 0; number < 3; number++) await q.add(number)
       const worker = hf.work(q, ({ payload }) => payload)
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ completed: 1, pending: 0, processing: 0 })
     })
 
-    test('sees an item through whose failure the store could not record at first [S6-24]', async () => {
+    test('waits for an item whose failure the store could not record at first [S6-24]', async () => {
       const { hf, q, env, store } = await openJobs(engine)
       const { item } = await q.add('flaky')
       let finish = () => {}
@@ -63,7 +63,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ state: 'done', failures: 1 })
     })
 
-    test('resolves on a queue that nobody has used, and again later [S6-24]', async () => {
+    test('resolves on an unused queue, and again later [S6-24]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const worker = hf.work(q, () => null)
 
@@ -74,7 +74,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ completed: 1 })
     })
 
-    test('waits for a handler at work, and for what it adds [S6-24]', async () => {
+    test('waits for a running handler, and for what it adds [S6-24]', async () => {
       const { hf, q, env } = await openJobs(engine, rareProbes)
       await q.add('first')
       let finish = () => {}
@@ -99,7 +99,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ completed: 2 })
     })
 
-    test('does not wait for what is delayed or waits for its next try [S6-24]', async () => {
+    test('does not wait for items that are delayed or wait for a retry [S6-24]', async () => {
       const { hf, q, env } = await openJobs(engine)
       await q.add('tomorrow', { delayMs: 86_400_000 })
       await q.add('bad')
@@ -110,7 +110,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ blocked: 2, processing: 0 })
     })
 
-    test('sees a failed item through that is ready again at once [S6-24]', async () => {
+    test('waits for a failed item that is ready again at once [S6-24]', async () => {
       const { hf, q, env } = await openJobs(engine)
       const { item } = await q.add('flaky')
       const worker = hf.work(
@@ -126,7 +126,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ state: 'done', failures: 2 })
     })
 
-    test('waits while the queue is paused, until it gives up or the queue goes on [S6-24]', async () => {
+    test('waits while the queue is paused, until it is aborted or the queue resumes [S6-24]', async () => {
       const { hf, q, env } = await openJobs(engine)
       await q.add('kept back')
       await q.pause()
@@ -157,7 +157,7 @@ forEachEngine((engine) => {
       expect(await serial.getProcessingLock()).toBeNull()
     })
 
-    test('answers false when the worker is stopped or its handle closed [S6-24]', async () => {
+    test('resolves to false when the worker is stopped or its handle closed [S6-24]', async () => {
       const { hf, q, env } = await openJobs(engine)
       await q.add('kept back')
       await q.pause()
@@ -173,7 +173,7 @@ forEachEngine((engine) => {
       expect(await idle[1]).toBe(false)
     })
 
-    test('refuses what is no signal [S6-24]', async () => {
+    test('refuses anything that is not a signal [S6-24]', async () => {
       const { hf, q } = await openJobs(engine)
       const worker = hf.work(q, () => null)
 

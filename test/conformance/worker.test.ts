@@ -13,7 +13,7 @@ import { neverLooks, whileTimePasses } from '../support/wake.ts'
 
 forEachEngine((engine) => {
   describe('a worker', () => {
-    test('runs its handler once for each item and keeps the result', async () => {
+    test('runs its handler once per item and keeps the result', async () => {
       const { hf, q, env } = await openJobs(engine)
       const { ids } = await q.addMany([{ payload: 1 }, { payload: 2 }, { payload: 3 }])
       const seen: unknown[] = []
@@ -30,7 +30,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ completed: 3 })
     })
 
-    test('is woken by an item that another handle adds, and need not poll [S5-26]', async () => {
+    test('wakes for an item that another handle adds, without polling [S5-26]', async () => {
       const { q, env, store } = await openJobs(engine)
       const idle = await store.open({ environment: neverLooks(env) })
       const seen = new Promise((resolve) => idle.work('jobs', ({ payload }) => resolve(payload)))
@@ -41,7 +41,7 @@ forEachEngine((engine) => {
       expect(await whileTimePasses(env, seen)).toBe('news')
     })
 
-    test('that is idle writes nothing when something rings that is not for it', async () => {
+    test('that is idle writes nothing when a ring is for others', async () => {
       let transactions = 0
       const reached = (point: string) => {
         if (point === 'transaction.committed') transactions++
@@ -65,7 +65,7 @@ forEachEngine((engine) => {
       expect(seen).toEqual(['news'])
     })
 
-    test('that is idle claims what its own process adds in the transaction that adds it', async () => {
+    test('that is idle claims what its own process adds in the same transaction', async () => {
       let transactions = 0
       const reached = (point: string) => {
         if (point === 'transaction.committed') transactions++
@@ -86,7 +86,7 @@ forEachEngine((engine) => {
       expect(seen).toEqual([1])
     })
 
-    test('runs as many handlers at once as it is told, and no more', async () => {
+    test('runs as many handlers at once as configured, and no more', async () => {
       const { hf, q, env } = await openJobs(engine)
       await q.addMany(Array.from({ length: 10 }, (_, number) => ({ payload: number })))
       const gates: (() => void)[] = []
@@ -106,7 +106,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ completed: 10 })
     })
 
-    test('holds what it fetched ahead under leases and renews them', async () => {
+    test('holds prefetched items under leases and renews them', async () => {
       const { hf, q, env, store } = await openJobs(engine, rareProbes)
       await q.addMany(Array.from({ length: 5 }, (_, number) => ({ payload: number })))
       const open: (() => void)[] = []
@@ -124,7 +124,7 @@ forEachEngine((engine) => {
       for (const each of open) each()
     })
 
-    test('gives back what it only fetched ahead when it stops, as no crash and no attempt to count', async () => {
+    test('releases prefetched items when it stops, without counting a crash or an attempt', async () => {
       const { hf, q, env } = await openJobs(engine)
       await q.addMany(Array.from({ length: 3 }, (_, number) => ({ payload: number })))
       let finish = () => {}
@@ -168,7 +168,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ state: 'done' })
     })
 
-    test('fires the signals of handlers that outlast the drain and gives their items back', async () => {
+    test('fires the signals of handlers that outlast the drain and releases their items', async () => {
       const { hf, q, env } = await openJobs(engine)
       const { item } = await q.add(null)
       let reason: unknown
@@ -186,7 +186,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
     })
 
-    test('that was told to stop begins nothing more, not even what it was just given', async () => {
+    test('that was told to stop begins nothing more, not even what it was just granted', async () => {
       const { hf, q, env } = await openJobs(engine)
       const { item } = await q.add(null)
       let runs = 0
@@ -201,7 +201,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ state: 'pending' })
     })
 
-    test('is stopped by its signal, also by one that fired before it began', async () => {
+    test('is stopped by its signal, even one that fired before it began', async () => {
       const { hf, q, env } = await openJobs(engine)
       const end = new AbortController()
       const seen: unknown[] = []
@@ -262,7 +262,7 @@ forEachEngine((engine) => {
       expect([open.length, running]).toEqual([2, 1])
     })
 
-    test('that stops gives back only what it still holds, not what another worker of its process has now', async () => {
+    test('that stops releases only what it still holds, not what another worker of its process has now', async () => {
       const { hf, q, env } = await openJobs(engine)
       const { item } = await q.add(null)
       let finish = () => {}
@@ -280,7 +280,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ phase: 'held', token: anew.token })
     })
 
-    test('that stops while its store fails gives everything back when it is mended, and still waits for its handlers', async () => {
+    test('that stops while its store fails releases everything once it works again, and still waits for its handlers', async () => {
       const { hf, q, env, store } = await openJobs(engine)
       await q.addMany([{ payload: 1 }, { payload: 2 }])
       let finish = () => {}
@@ -304,7 +304,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ completed: 1, pending: 1, processing: 0 })
     })
 
-    test('that stops waits no longer than its drain for a store that fails, and then renews nothing', async () => {
+    test('that stops waits no longer than its drain for a failing store, and then renews nothing', async () => {
       const { hf, q, env, store } = await openJobs(engine)
       const { ids } = await q.addMany([{ payload: 1 }, { payload: 2 }])
       const leaseMs = 60_000
@@ -333,7 +333,7 @@ forEachEngine((engine) => {
       ])
     })
 
-    test('that takes a lock stops within its drain, too, when the store fails', async () => {
+    test('that takes a lock also stops within its drain when the store fails', async () => {
       const { hf, env, store } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
@@ -359,7 +359,7 @@ forEachEngine((engine) => {
       expect(await q.getProcessingLock()).toBeNull()
     })
 
-    test('gives its lock back while its queue is paused, and takes it again afterwards [S5c-6]', async () => {
+    test('releases its lock while its queue is paused, and takes it again afterwards [S5c-6]', async () => {
       const { hf, env } = await engine.open(rareProbes)
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
@@ -393,7 +393,7 @@ forEachEngine((engine) => {
     })
 
     test.each([1, 2])(
-      'beside another of its handle never has the same item, with %d slots of the processing lock [Q7]',
+      'never has the same item as another of its handle, with %d slots of the processing lock [Q7]',
       async (slots) => {
         const { hf, env } = await engine.open()
         const q = hf.queue('jobs', { slots })
@@ -419,7 +419,7 @@ forEachEngine((engine) => {
       },
     )
 
-    test('beside others of its handle that have nothing to do wakes none of them [Q7]', async () => {
+    test('does not wake idle workers of its own handle [Q7]', async () => {
       const { hf, env } = await engine.open()
       await hf.execute('queue.define', { queue: 'jobs', slots: 1 })
       const q = hf.queue('jobs')
@@ -433,7 +433,7 @@ forEachEngine((engine) => {
       expect(claims.mock.calls.length).toBeLessThanOrEqual(4)
     })
 
-    test('takes over from another of its handle that stops, without waiting for its next look [Q7]', async () => {
+    test('takes over from another of its handle that stops, without waiting for its next poll [Q7]', async () => {
       const { hf, env } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
@@ -485,7 +485,7 @@ forEachEngine((engine) => {
       expect(await q.getProcessingLock()).toBeNull()
     })
 
-    test('that could not give its lock back does so when the store is back [S5c-6]', async () => {
+    test('that could not release its lock does so when the store is back [S5c-6]', async () => {
       const { hf, env, store } = await engine.open()
       const q = hf.queue('main', { workflow: 'merge' })
       await q.submit('w1', { headSha: 'abcd' })
@@ -526,7 +526,7 @@ forEachEngine((engine) => {
       expect(seen).toEqual([])
     })
 
-    test('that has stopped leaves nothing at its signal', async () => {
+    test('that has stopped leaves no listener on its signal', async () => {
       const { hf, q } = await openJobs(engine)
       const { signal } = new AbortController()
 
@@ -536,7 +536,7 @@ forEachEngine((engine) => {
     })
 
     test.each([0, -1, 0.5, Number.NaN, Number.POSITIVE_INFINITY])(
-      'refuses to look for work every %d ms, and to wait so long for its handlers',
+      'refuses to poll every %d ms, and to wait that long for its handlers',
       async (ms) => {
         const { hf, q } = await openJobs(engine)
         const worker = hf.work(q, () => {})
@@ -587,7 +587,7 @@ forEachEngine((engine) => {
       await worker.stop()
     })
 
-    test('keeps its lease for as long as it works, and never longer than the store believes', async () => {
+    test('keeps its lease for as long as it works, and never longer than the store says', async () => {
       const { hf, q, env } = await openJobs(engine, rareProbes)
       const { item } = await q.add(null)
       let finish = () => {}
@@ -607,7 +607,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ state: 'done' })
     })
 
-    test('is told by its signal when an operator takes its item by force, which is kept with the reason', async () => {
+    test('has its signal fired when an operator takes its item by force, which is recorded with the reason', async () => {
       const { hf, q, env, store } = await openJobs(engine)
       const { item } = await q.add(null)
       const told: string[] = []
@@ -632,7 +632,7 @@ forEachEngine((engine) => {
       })
     })
 
-    test('that throws has its item tried again after a wait, with the error', async () => {
+    test('that throws has its item retried after a delay, with the error', async () => {
       const { hf, q, env } = await openJobs(engine)
       const { item } = await q.add(null)
       let runs = 0
@@ -691,7 +691,7 @@ forEachEngine((engine) => {
       expect(found.state).toBe(typeof error === 'string' ? 'pending' : 'failed')
     })
 
-    test('that throws where the workflow knows no failure loses its item like one that crashed', async () => {
+    test('that throws in a workflow without failures loses its item as in a crash', async () => {
       const { hf, env } = await engine.open(rareProbes)
       const busy = { held: true, lostTo: 'new', moves: [], completeTo: 'done' } as const
       const states = {
@@ -710,7 +710,7 @@ forEachEngine((engine) => {
       expect(await q.get(item.id)).toMatchObject({ holder: null, crashes: 3 })
     })
 
-    test('whose result cannot be kept fails its item instead of holding it', async () => {
+    test('whose result cannot be stored fails its item instead of holding it', async () => {
       const { hf, q, env } = await openJobs(engine, rareProbes)
       const { item } = await q.add(null)
       let runs = 0
@@ -730,7 +730,7 @@ forEachEngine((engine) => {
   describe('a payload schema', () => {
     const schema = z.object({ url: z.url(), tries: z.int().default(1) })
 
-    test('is checked when an item is added, and completes it when it is claimed', async () => {
+    test('is checked when an item is added, and fills in defaults when it is claimed', async () => {
       const { hf } = await engine.open()
       const q = hf.queue('fetch', { schema })
 
@@ -744,7 +744,7 @@ forEachEngine((engine) => {
       expect(await q.stats()).toMatchObject({ total: 1 })
     })
 
-    test('that fits nothing in line leaves no lock behind [Q11]', async () => {
+    test('that nothing in line fits leaves no lock behind [Q11]', async () => {
       const { hf } = await engine.open()
       await hf.queue('main', { workflow: 'merge' }).submit('w1', { headSha: 'abcd', payload: 'old' })
       const q = hf.queue('main', { schema })
@@ -756,7 +756,7 @@ forEachEngine((engine) => {
       expect(await q.getProcessingLock()).toBeNull()
     })
 
-    test('whose unfit item is taken away meanwhile keeps none of the others from its handler', async () => {
+    test('whose unfit item is taken away in the meantime does not keep others from its handler', async () => {
       const { hf, store } = await engine.open()
       const { ids } = await hf.queue('fetch').addMany([{ payload: 'unfit' }, { payload: 'fit' }])
       const operator = (await store.open({ agent: 'operator' })).queue('fetch')
@@ -771,7 +771,7 @@ forEachEngine((engine) => {
       expect(items.map(({ payload }) => payload)).toEqual(['fit'])
     })
 
-    test('keeps what does not fit from a handler: it fails for good, naming the fault', async () => {
+    test('keeps items that do not fit from the handler: they fail for good, naming the fault', async () => {
       const { hf, env } = await engine.open()
       const old = await hf.queue('fetch').add({ address: 'example.com' })
       const q = hf.queue('fetch', { schema })
@@ -789,7 +789,7 @@ forEachEngine((engine) => {
     })
   })
 
-  test('[S5-5] a worker without a handler is refused, and no job fails for it', async () => {
+  test('[S5-5] a worker without a handler is refused, and no job fails because of it', async () => {
     const { hf, q, env } = await openJobs(engine)
     await q.add(null)
     const work = hf.work.bind(hf) as (...given: unknown[]) => unknown
@@ -845,7 +845,7 @@ forEachEngine((engine) => {
     expect(await (await store.open()).queue('jobs').stats()).toMatchObject({ completed: 1 })
   })
 
-  test('a worker that was there before its queue works on it, also when that is claimed through a lock', async () => {
+  test('a worker started before its queue exists works on it, even if that is claimed through a lock', async () => {
     const { hf, env, store } = await engine.open()
     const seen: (string | null)[] = []
     const worker = hf.work('main', (item) => {
@@ -862,7 +862,7 @@ forEachEngine((engine) => {
     expect(seen[0]).toBe('w1')
   })
 
-  test('a worker whose store fails for a while says so and goes on when it is back', async () => {
+  test('a worker whose store fails for a while reports it and resumes when it is back', async () => {
     const { logger, named } = collectLogs()
     const { hf, env, store } = await engine.open({ logger })
     const q = hf.queue('jobs')
@@ -882,7 +882,7 @@ forEachEngine((engine) => {
     expect(seen).toEqual(['work'])
   })
 
-  test('a worker whose store refused its answer for a while does not keep the item for ever', async () => {
+  test('a worker whose completion the store refused for a while does not keep the item forever', async () => {
     const { hf, q, env, store } = await openJobs(engine, rareProbes)
     const { item } = await q.add(null)
     let answer = () => {}

@@ -1,4 +1,4 @@
-/** Who waits for something is told of it by other processes, and of nothing else. */
+/** A waiting process is woken by other processes for what it waits for, and for nothing else. */
 import { spawn, spawnSync } from 'node:child_process'
 import { readdirSync, readlinkSync, statSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -17,7 +17,7 @@ test('a process has one inotify instance, however many queues it waits for [S5e-
   expect(open.filter((path) => path.includes('inotify'))).toHaveLength(1)
 })
 
-test('a process that waits for two queues hears of both [S5e-7]', async () => {
+test('a process that waits for two queues is woken by both [S5e-7]', async () => {
   const store = newStore()
   const hf = await openHere(store)
   const listener = await startProgram('listens', { args: [store, 'first', 'second'] })
@@ -32,7 +32,7 @@ test('a process that waits for two queues hears of both [S5e-7]', async () => {
   await expectDone(store, 10)
 })
 
-test('of many processes each hears of its own queue, also when there are more than a user may have watches [S5e-7]', async () => {
+test('each of many processes is woken for its own queue, even beyond the user’s limit of watches [S5e-7]', async () => {
   const store = newStore()
   const hf = await openHere(store, { busyTimeoutMs: 20_000 })
   const queues = Array.from({ length: often({ few: 8, many: 150 }) }, (_, number) => `queue-${number}`)
@@ -45,7 +45,7 @@ test('of many processes each hears of its own queue, also when there are more th
   }
 }, 240_000)
 
-test('two claims of one process that wait for two queues are each answered [S5e-7]', async () => {
+test('two claims of one process that wait for two queues both get an answer [S5e-7]', async () => {
   const store = newStore()
   const hf = await openHere(store)
   const [one, other] = [await openActor(store), await openActor(store)]
@@ -82,7 +82,7 @@ test.each(['ends', 'calls process.exit()'])(
   },
 )
 
-test('one command that adds and ends is heard [S5e-7]', async () => {
+test('a single command that adds and exits wakes the waiter [S5e-7]', async () => {
   const store = newStore()
   const listener = await startProgram('listens', { args: [store, 'jobs'] })
   const cli = new URL('../../dist/cli/main.js', import.meta.url).pathname
@@ -95,7 +95,7 @@ test('one command that adds and ends is heard [S5e-7]', async () => {
   }
 })
 
-test('a busy queue rings at most every ten milliseconds, and no bell of another [S5e-7]', async () => {
+test('a busy queue rings at most every ten milliseconds, and rings no bell of another queue [S5e-7]', async () => {
   const store = newStore()
   const hf = await openHere(store, { durability: 'normal' })
   await hf.queue('busy').add('first')
@@ -112,39 +112,36 @@ test('a busy queue rings at most every ten milliseconds, and no bell of another 
   expect(Math.max(...rings)).toBeLessThanOrEqual(tookMs / 10 + 2)
 })
 
-test.runIf(canLimit)(
-  'without a watch it says so once, and items are picked up all the same [S5e-7]',
-  async () => {
-    const store = newStore()
-    const hf = await openHere(store)
-    const args = [
-      '-Ur',
-      'sh',
-      '-c',
-      noWatches,
-      'sh',
-      process.execPath,
-      program('listens'),
-      store,
-      'jobs',
-      'more',
-    ]
-    const listener = new Actor(spawn('unshare', args, { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
-    await listener.told('ready')
-    const logged: string[] = []
-    listener.child.on('message', ({ type, name }: { type: string; name: string }) => {
-      if (type === 'logged') logged.push(name)
-    })
-    await listener.told('logged', ({ name }) => name === 'wake.degraded')
+test.runIf(canLimit)('without a watch it logs so once, and items are still picked up [S5e-7]', async () => {
+  const store = newStore()
+  const hf = await openHere(store)
+  const args = [
+    '-Ur',
+    'sh',
+    '-c',
+    noWatches,
+    'sh',
+    process.execPath,
+    program('listens'),
+    store,
+    'jobs',
+    'more',
+  ]
+  const listener = new Actor(spawn('unshare', args, { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] }))
+  await listener.told('ready')
+  const logged: string[] = []
+  listener.child.on('message', ({ type, name }: { type: string; name: string }) => {
+    if (type === 'logged') logged.push(name)
+  })
+  await listener.told('logged', ({ name }) => name === 'wake.degraded')
 
-    for (const queue of ['jobs', 'more', 'jobs', 'more']) {
-      await hf.queue(queue).add(queue)
-      await listener.told('handled', (told) => told.queue === queue)
-    }
+  for (const queue of ['jobs', 'more', 'jobs', 'more']) {
+    await hf.queue(queue).add(queue)
+    await listener.told('handled', (told) => told.queue === queue)
+  }
 
-    expect(logged).toEqual([])
-  },
-)
+  expect(logged).toEqual([])
+})
 
 async function expectDone(store: string, count: number): Promise<void> {
   const hf = await openHere(store)

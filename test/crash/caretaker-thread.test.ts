@@ -54,7 +54,7 @@ test('a thread that cannot open its store says why, and is started again until i
   })
 })
 
-test('a process that hung learns of it when its loop turns again [X6]', async () => {
+test('a process that hung learns of it when its event loop runs again [X6]', async () => {
   const { logger, named } = collectLogs()
   const hf = await openHere(newStore(), { logger, recovery, wedgedAfterMs: 1000 })
   await seeHealing(hf)
@@ -73,7 +73,7 @@ test('a process that hung learns of it when its loop turns again [X6]', async ()
   expect(line?.facts.silentForMs).toBeGreaterThan(1000)
 })
 
-test('a lease granted while the thread sleeps is renewed, although the program blocks from then on [S5e-6]', async () => {
+test('a lease granted while the thread sleeps is renewed, although the program then blocks [S5e-6]', async () => {
   const hf = await openHere(newStore(), { recovery: false, redelivery: false })
   await hf.queue('q').add('work')
   // It has looked at everything by now, and sleeps.
@@ -85,7 +85,7 @@ test('a lease granted while the thread sleeps is renewed, although the program b
   expect(lease?.isHeld).toBe(true)
 })
 
-test('a process that was busy while its thread began is not taken for one that hangs [X6]', async () => {
+test('a process that was busy while its thread started is not taken for a hung one [X6]', async () => {
   const { logger, named } = collectLogs()
   const thread = nextThread()
   const opening = openHere(newStore(), { logger, recovery })

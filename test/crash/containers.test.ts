@@ -19,7 +19,7 @@ import {
 const canMount = spawnSync('unshare', ['--mount', 'true']).status === 0
 const canShiftTime = spawnSync('unshare', ['--time', '--fork', 'true']).status === 0
 
-test.runIf(canMount)('a live process with a boot id of its own keeps what it holds [S5b-3]', async () => {
+test.runIf(canMount)('a live process with its own boot id keeps what it holds [S5b-3]', async () => {
   const store = newStore()
   const hf = await openHere(store)
   await hf.queue('q').addMany([{ payload: 'inside' }, { payload: 'outside' }])

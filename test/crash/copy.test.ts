@@ -143,7 +143,7 @@ describe('from SQLite to PostgreSQL', () => {
     expect(found).toMatchObject({ payload: 'keyed', version: 1 })
   })
 
-  test('and back to SQLite: the same again', async () => {
+  test('copying back to SQLite gives the same store again', async () => {
     const back = newStore()
     const before = await described(to)
 
@@ -194,7 +194,7 @@ describe('interrupted', () => {
     expect(tablesOfFile(to)).toEqual(shifted(tablesOfFile(from), report.shiftMs))
   })
 
-  test('a source that changed meanwhile is copied from the beginning', async () => {
+  test('a source that has changed since is copied from the beginning', async () => {
     const { from, to } = halfCopy()
     const hf = await openQuietly(from)
     await hf.queue('jobs').add('added after the crash')
@@ -207,7 +207,7 @@ describe('interrupted', () => {
     expect(await described(to)).toEqual(before)
   })
 
-  test('killed between shutting the source and opening the target, both are refused until it is run again', async () => {
+  test('if killed between closing the source and opening the target, both are refused until it is run again', async () => {
     const from = populatedStore()
     const to = newSchema()
 
@@ -223,7 +223,7 @@ describe('interrupted', () => {
     expect((await hf.queue('jobs').list()).items.length).toBeGreaterThan(5)
   })
 
-  test('what changed meanwhile without an event is found by comparing, and copied anew', async () => {
+  test('a change without an event is found by the comparison, and copied again', async () => {
     const { from, to } = halfCopy()
     raw(from, "update item set expires_at = expires_at + 1 where phase = 'held'")
 
@@ -233,7 +233,7 @@ describe('interrupted', () => {
     expect(tablesOfFile(to)).toEqual(shifted(tablesOfFile(from), report.shiftMs))
   })
 
-  test('a target that somebody meddles with is found out, and the source stays in use', async () => {
+  test('a target that somebody tampers with is detected, and the source stays in use', async () => {
     const from = populatedStore()
     const to = newStore()
     let isDone = false
@@ -274,7 +274,7 @@ describe('two copies at once', () => {
     expect((await copied.queue('jobs').list()).items).toHaveLength(1)
   })
 
-  test('to one place, from a store and a copy of its file: one of them opens it, and the other stops [S5c-29]', async () => {
+  test('to one target, from a store and a copy of its file: one of them opens it, and the other stops [S5c-29]', async () => {
     const { from, to } = halfCopy()
     const twin = newStore()
     copyFiles(from, twin)
@@ -288,7 +288,7 @@ describe('two copies at once', () => {
 })
 
 describe('refused', () => {
-  test('a dry run says what would go over and changes nothing', async () => {
+  test('a dry run says what would be copied and changes nothing', async () => {
     const from = populatedStore()
     const [file, to] = [digestOf(from), newSchema()]
     const place = newStore()
@@ -342,7 +342,7 @@ describe('refused', () => {
     await makeStore(second)
   })
 
-  test('a source that a living process works on is not copied, and the process is named', async () => {
+  test('a source that a live process uses is not copied, and the process is named', async () => {
     const from = newStore()
     const worker = await openActor(from, { agent: 'busy' })
     const to = newStore()
@@ -380,7 +380,7 @@ describe('refused', () => {
     expect(report.outcome).toBe('copied')
   })
 
-  test('a store that is not there, or is both ends, or is private, is no source', async () => {
+  test('a store that is missing, is also the target, or is private cannot be the source', async () => {
     const from = newStore()
     await expect(copy(from, newStore())).rejects.toMatchObject({ code: 'NOT_FOUND' })
     expect(existsSync(from)).toBe(false)
@@ -460,7 +460,7 @@ describe('the source afterwards', () => {
     },
   )
 
-  test('is opened again by what the guide says, should the new place be lost', async () => {
+  test('can be opened again as the guide says, if the new store is lost', async () => {
     const [file, schema] = [newStore(), newSchema()]
     await makeStore(file)
     await copy(file, schema)
@@ -472,7 +472,7 @@ describe('the source afterwards', () => {
     for (const url of [file, schema]) await (await openHere(url, { background: false })).state('again').set(1)
   })
 
-  test('stays usable when that was asked for', async () => {
+  test('stays usable if that was asked for', async () => {
     const from = newStore()
     await makeStore(from)
     const to = newSchema()

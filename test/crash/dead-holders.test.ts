@@ -24,7 +24,7 @@ const promptMs = 3000
 /** Until its parent has noticed, a killed process is a zombie. */
 const goneOrEnded = /^process \d+ (is gone|has ended \(zombie\))$/
 
-test('a bound lease of a killed process is given back within a second [X6] [Q13]', async () => {
+test('a bound lease of a killed process is reclaimed within a second [X6] [Q13]', async () => {
   const store = newStore()
   const hf = await openHere(store)
   await hf.queue('q').addMany(numbered(3))
@@ -46,7 +46,7 @@ test('a bound lease of a killed process is given back within a second [X6] [Q13]
   expectSound(store)
 })
 
-test('what processes killed in two other namespaces held is given back by one of a third [S5c-38]', async () => {
+test('a process of a third namespace reclaims what processes killed in two others held [S5c-38]', async () => {
   const store = newStore()
   await openHere(store, { recovery: { everyMs: 250 } })
   const names = ['left', 'right']
@@ -132,7 +132,7 @@ test('after a restart of the machine bound leases are free at once and manual on
 })
 
 test.runIf(process.platform === 'linux')(
-  'a killed holder that nobody has reaped counts as dead [X6] [Q13]',
+  'a killed holder that was never reaped counts as dead [X6] [Q13]',
   async () => {
     const store = newStore()
     const hf = await openHere(store)

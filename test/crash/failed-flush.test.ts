@@ -25,7 +25,7 @@ test.runIf(hasStrace)(
 )
 
 test.runIf(hasStrace)(
-  'while every flush fails nothing is acknowledged; then the same process goes on [S5-28] [X4]',
+  'while every flush fails nothing is acknowledged; then the same process carries on [S5-28] [X4]',
   async () => {
     const store = newStore()
     const actor = await openActor(store, { background: false })

@@ -47,7 +47,7 @@ test('the same token may write again, and a higher one after it', async () => {
   expect(contentOf(file)).toBe('three')
 })
 
-test('killed before any of its steps, a write leaves a whole file, no hindrance and no way for a late one [X6]', async () => {
+test('a write killed before any of its steps leaves a whole file, no obstacle and no way in for a late one [X6]', async () => {
   const lanes = [1, 2, 3, 4]
   const seen = new Set<string>()
   let steps = 0
@@ -81,7 +81,7 @@ async function killAtStep(step: number, seen: Set<string>): Promise<boolean> {
   return first.signal === 'SIGKILL'
 }
 
-test('of processes that write at once, no content goes back to a lower token [X6]', async () => {
+test('when several processes write at once, no content goes back to a lower token [X6]', async () => {
   const file = newFile()
   const processes = 4
   const writes = 25
@@ -125,7 +125,7 @@ test('a frozen writer blocks others, who learn its pid, and finishes before them
   expect(contentOf(file)).toBe('next')
 })
 
-test('an heir that comes too late does not act beside the next holder [X6]', async () => {
+test('a successor that comes too late does not act beside the next holder [X6]', async () => {
   const file = newFile()
   await write(file, 1, 'old')
   const dead = { id: 'dead', ...systemEnvironment.host.identity, bootId: 'another boot' }
@@ -148,7 +148,7 @@ test('an heir that comes too late does not act beside the next holder [X6]', asy
   expect(readdirSync(`${file}.fence`)).toEqual(['token.json'])
 })
 
-test('a holder with another boot id is inherited from only if it ran before our boot [S5b-3]', async () => {
+test('a lock with another boot id is taken over only if its holder ran before our boot [S5b-3]', async () => {
   const file = newFile()
   await write(file, 1, 'old')
   const other = { id: 'other', ...systemEnvironment.host.identity, bootId: 'of a container' }
@@ -166,7 +166,7 @@ test('a holder with another boot id is inherited from only if it ran before our 
   expect(contentOf(file)).toBe('after it')
 })
 
-test('many writes of one process at once take turns', async () => {
+test('many concurrent writes of one process take turns', async () => {
   const file = newFile()
 
   await Promise.all(Array.from({ length: 10 }, (_, at) => write(file, 5, `${at}`)))
@@ -188,22 +188,19 @@ test('a link and the file it points to have one fence, and the file keeps its mo
   expect(await refusalCode(() => write(file, 5, 'late'))).toBe('LEASE_LOST')
 })
 
-test.runIf(process.platform === 'linux')(
-  'no part of a file that is closed to others is ever open to them',
-  async () => {
-    const file = newFile()
-    writeFileSync(file, 'old', { mode: 0o600 })
+test.runIf(process.platform === 'linux')('no part of a private file is ever readable by others', async () => {
+  const file = newFile()
+  writeFileSync(file, 'old', { mode: 0o600 })
 
-    // Fails in the middle of the content, as on a disk that is full.
-    const limited = ['-c', 'ulimit -f 8; exec "$0" "$@"', process.execPath, program('writes'), file, '6']
-    const { stdout } = await run('sh', limited)
+  // Fails in the middle of the content, as on a disk that is full.
+  const limited = ['-c', 'ulimit -f 8; exec "$0" "$@"', process.execPath, program('writes'), file, '6']
+  const { stdout } = await run('sh', limited)
 
-    expect(stdout).toBe('6 STORE_UNAVAILABLE\n')
-    expect(statSync(join(`${file}.fence`, 'content.tmp')).mode & 0o077).toBe(0)
-  },
-)
+  expect(stdout).toBe('6 STORE_UNAVAILABLE\n')
+  expect(statSync(join(`${file}.fence`, 'content.tmp')).mode & 0o077).toBe(0)
+})
 
-test('a link to a file that is not there yet has the fence of that file, and stays a link', async () => {
+test('a link to a file that does not exist yet has the fence of that file, and stays a link', async () => {
   const file = newFile()
   const folder = dirname(file)
   mkdirSync(join(folder, 'deep', 'er'), { recursive: true })
@@ -224,7 +221,7 @@ test('a link to a file that is not there yet has the fence of that file, and sta
   expect(await refusalCode(() => write(file, 5, 'late'))).toBe('LEASE_LOST')
 })
 
-test('what is no file is refused before anything is made or replaced', async () => {
+test('anything that is not a regular file is refused before anything is created or replaced', async () => {
   const file = newFile()
   const folder = dirname(file)
   mkdirSync(join(folder, 'folder'))
@@ -286,7 +283,7 @@ test('a file belongs to the resource of its first write', async () => {
 })
 
 test.each(['', '{', 'null', '{"resource":"r","token":"6"}'])(
-  'a fence that holds %j is told, not taken for open',
+  'a fence that contains %j is an error, not an open fence',
   async (damage) => {
     const file = newFile()
     await write(file, 6, 'one')
@@ -297,7 +294,7 @@ test.each(['', '{', 'null', '{"resource":"r","token":"6"}'])(
   },
 )
 
-test('a folder that is not there, and a network file system, are refused by name', async () => {
+test('a missing folder and a network file system are refused by name', async () => {
   const file = newFile()
   const host = { ...systemEnvironment.host, networkFileSystem: () => 'NFS' }
   const environment = { ...systemEnvironment, host }

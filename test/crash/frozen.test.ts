@@ -59,7 +59,7 @@ test('a stopped holder keeps its item until its lease lapses, and comes back too
   expectSoundAndFree(store)
 })
 
-test('a process stopped inside a transaction makes writers BUSY, and its death lets them go on [X6] [EP-001] [X4]', async () => {
+test('a process stopped inside a transaction makes writers BUSY, and its death lets them continue [X6] [EP-001] [X4]', async () => {
   const store = newStore()
   const hf = await openHere(store, { busyTimeoutMs: 500 })
   const queue = hf.queue('q')

@@ -60,7 +60,7 @@ test.runIf(process.platform === 'linux')(
 )
 
 test.runIf(process.platform === 'linux')(
-  'opening a store where there is no room says so, and leaves it as it was [S5-32] [X4]',
+  'opening a store on a full disk says so, and leaves it as it was [S5-32] [X4]',
   async () => {
     const store = newStore()
     // In a process of its own, whose end takes the index of the log away.

@@ -136,7 +136,7 @@ for (const [when, heal] of [
   ['a claim', (hf: Holdfast) => hf.queue('q').next({ renew: false })],
   ['recovery', (hf: Holdfast) => hf.recovery.detectAndRecoverStale()],
 ] as const) {
-  test(`what a process killed after a completion left waiting is freed by ${when} [S5e-11]`, async () => {
+  test(`items that a process killed after a completion left waiting are freed by ${when} [S5e-11]`, async () => {
     const store = newStore()
     const hf = await openHere(store, { background: false, recovery: false })
     const { item: gate } = await hf.queue('q').add('gate', { priority: 0 })
@@ -158,7 +158,7 @@ for (const [when, heal] of [
   })
 }
 
-test('what a process killed after dropping a task left waiting is freed by recovery [S5e-11] [S5c-48]', async () => {
+test('items that a process killed after dropping a task left waiting are freed by recovery [S5e-11] [S5c-48]', async () => {
   const store = newStore()
   const hf = await openHere(store, { background: false, recovery: false })
   const { id: gate } = await hf.tasks.addTask('gate')

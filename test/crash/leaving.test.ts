@@ -7,7 +7,7 @@ const leave = (store: string, how: string) => run(process.execPath, [program('le
 const inGoodOrder = { code: 0, signal: null, stdout: 'finished\n', stderr: '' }
 
 test.each(['closes', 'does not close', 'closes with a worker'])(
-  'a program that opens a store, works and %s ends by itself [X6]',
+  'a program that opens a store, works and %s exits normally [X6]',
   async (how) => {
     const store = newStore()
     const startedAt = performance.now()
@@ -22,7 +22,7 @@ test.each(['closes', 'does not close', 'closes with a worker'])(
   },
 )
 
-test('a program that leaves while it holds an item gives it back by its death [X6] [Q13]', async () => {
+test('a program that exits while it holds an item frees it by its death [X6] [Q13]', async () => {
   const store = newStore()
   const hf = await openHere(store)
 
@@ -33,7 +33,7 @@ test('a program that leaves while it holds an item gives it back by its death [X
   expect(detail).toMatchObject({ holder: 'short', evidence: expect.stringMatching(/is gone|has ended/) })
 })
 
-test('a program that exits while its thread is at work on the store ends with its own exit code [X6]', async () => {
+test('a program that exits while its thread uses the store keeps its own exit code [X6]', async () => {
   const stores = Array.from({ length: 6 }, () => newStore())
 
   const endings = await Promise.all(stores.map((store) => leave(store, 'exits at any moment')))
@@ -42,7 +42,7 @@ test('a program that exits while its thread is at work on the store ends with it
   for (const store of stores) expectSound(store)
 })
 
-test('a program that forbids code from strings still works [X6]', async () => {
+test('a program that forbids eval still works [X6]', async () => {
   const ending = await run(process.execPath, [
     '--disallow-code-generation-from-strings',
     program('leaves'),
@@ -53,7 +53,7 @@ test('a program that forbids code from strings still works [X6]', async () => {
   expect(ending).toEqual(inGoodOrder)
 })
 
-test('a program that waits for its turn to write does not end before it has its answer [X6] [X4]', async () => {
+test('a program that waits for its turn to write does not exit before it has its answer [X6] [X4]', async () => {
   const store = newStore()
   await (await openHere(store, { background: false })).close()
   const other = openRaw(store)
@@ -76,7 +76,7 @@ test('a program with an idle worker stays until work comes [X6]', async () => {
   expect(await hf.queue('q').stats()).toMatchObject({ total: 1, completed: 1 })
 })
 
-test('a program that follows the events stays until they come [X6]', async () => {
+test('a program that follows events stays until they come [X6]', async () => {
   const hf = await openHere(newStore())
   hf.work('q', () => {})
 
@@ -85,7 +85,7 @@ test('a program that follows the events stays until they come [X6]', async () =>
   expect(ending).toEqual(inGoodOrder)
 })
 
-test('a worker on a handle that renews nothing is refused or works, but does not bring its program down [X6] [X4]', async () => {
+test('a worker on a handle that renews nothing is refused or works, but does not crash its program [X6] [X4]', async () => {
   const ending = await leave(newStore(), 'works without renewal')
 
   expect(ending).toEqual({ ...inGoodOrder, stdout: expect.stringMatching(/^(finished|INVALID)\n$/) })

@@ -51,7 +51,7 @@ interface Known {
   readonly lost: number
 }
 
-/** What the processes were told is what the store says: nothing is missing, nothing there twice, nothing taken. */
+/** The store agrees with the answers that the processes got: nothing is missing, duplicated or taken. */
 export async function expectAcknowledgedOnce(
   hf: Holdfast,
   loads: readonly Actor[],

@@ -1,4 +1,4 @@
-/** Locks among real processes: one holder at a time, in order, whoever is killed or frozen. */
+/** Locks among real processes: one holder at a time, in order, whichever process is killed or frozen. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Lock, OpenOptions } from 'holdfast'
@@ -20,7 +20,7 @@ import {
 
 const rounds = often({ few: 50, many: 200 })
 
-test(`8 processes in ${rounds} rounds each have one winner at a time, and share fairly [L19] [L16] [X6]`, {
+test(`8 processes racing for ${rounds} rounds have one winner at a time, and share fairly [L19] [L16] [X6]`, {
   timeout: 120_000,
 }, async () => {
   const store = newStore()
@@ -64,7 +64,7 @@ function sharesWhenTheFirstEnds(order: readonly string[], names: readonly string
   return { least: Math.min(...shares.values()), most: Math.max(...shares.values()) }
 }
 
-test('a runner killed in the middle: the next waiter has the lock within a second, the run is paused [L9] [X6]', async () => {
+test('when a runner is killed, the next waiter has the lock within a second and the run is paused [L9] [X6]', async () => {
   const delays = [await takeOverFromKilled()]
   // A busy machine may be late once; a mechanism that is too slow is late every time.
   while (Math.min(...delays) >= 1000 && delays.length < 3) delays.push(await takeOverFromKilled())
@@ -119,7 +119,7 @@ test('a waiter killed in line blocks nobody [L16] [X6]', async () => {
   expect(performance.now() - releasedAt).toBeLessThan(2000)
 })
 
-test('fifty waiters in each of two processes are served in order, and none loses its place [S5e-9] [X6]', async () => {
+test('fifty waiters in each of two processes are served in order, and none loses its position [S5e-9] [X6]', async () => {
   const store = newStore()
   const hf = await openHere(store)
   const { lock } = await taken(hf.locks.acquireLock('one'))
@@ -143,7 +143,7 @@ test('fifty waiters in each of two processes are served in order, and none loses
   expectSoundAndFree(store)
 })
 
-test('a waiter whose main loop is stuck when its turn comes does not keep a free lock from the next [S5e-9] [X6]', async () => {
+test('a waiter whose event loop is stuck when its turn comes does not keep the next one from a free lock [S5e-9] [X6]', async () => {
   const store = newStore()
   const hf = await openHere(store)
   const { lock } = await taken(hf.locks.acquireLock('one'))
@@ -166,7 +166,7 @@ test('a waiter whose main loop is stuck when its turn comes does not keep a free
   expect(waitedMs).toBeLessThan(10_000)
 })
 
-test('a frozen holder thawed late is refused: its record, its release, and its signal has fired [L3] [L8] [X6]', async () => {
+test('a frozen holder that wakes late has its record and release refused, and its signal has fired [L3] [L8] [X6]', async () => {
   const store = newStore()
   const hf = await openHere(store, { recovery: { everyMs: 50 } })
   const frozen = await openLocker(store, { agent: 'frozen', leaseMs: 2000, recovery: false })
@@ -193,7 +193,7 @@ test('a frozen holder thawed late is refused: its record, its release, and its s
   expect(await hf.locks.isLockedBy('global', { agent: 'test' })).toBe(true)
 })
 
-test('an agent whose own process is killed loses its locks, though helpers took them; a helper’s end takes nothing [L9] [X6]', async () => {
+test('an agent whose own process is killed loses its locks, though helpers took them; a helper’s exit loses nothing [L9] [X6]', async () => {
   const store = newStore()
   const hf = await openHere(store)
   await hf.queue('merges', { workflow: 'merge' }).submit('w1', { headSha: 'abcd' })

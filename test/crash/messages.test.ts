@@ -57,7 +57,7 @@ async function openOffice(store: string, options: OpenOptions = {}): Promise<Hol
 const healing = { background: true, redelivery: false, recovery: { everyMs: 50 } }
 
 // First, since those that come through it serve the tests that follow.
-test('8 processes that process retries at once send each due message once [A8] [A12] [A17] [S8]', async () => {
+test('8 processes that run processRetries at once send each due message once [A8] [A12] [A17] [S8]', async () => {
   const store = newStore()
   const { arrived, url } = await startServer()
   const hf = await openOffice(store, { durability: 'normal' })
@@ -80,7 +80,7 @@ test('8 processes that process retries at once send each due message once [A8] [
   expectSound(store)
 })
 
-test('a process that only reads its inbox hears of what another process sends at once [S5c-12]', async () => {
+test('a process that only reads its inbox learns at once of what another process sends [S5c-12]', async () => {
   const store = newStore()
 
   await expectHeardAtOnce(store)
@@ -129,7 +129,7 @@ for (const { point, escalatedByTheDead } of [
   { point: 'transaction.applied', escalatedByTheDead: 0 },
   { point: 'transaction.committed', escalatedByTheDead: 1 },
 ]) {
-  test(`a process killed while it escalates, at ${point}, escalates once or leaves it to another [A4] [A17] [X6]`, async () => {
+  test(`a process killed at ${point} while it escalates has escalated once or leaves it to another [A4] [A17] [X6]`, async () => {
     const store = newStore()
     const { arrived, url } = await startServer()
     const hf = await openOffice(store)
@@ -168,7 +168,7 @@ test('a message sent in one process goes out at once through another that has it
   expect(performance.now() - sentAt).toBeLessThan(5_000)
 })
 
-test('a message whose couriers all die is sent a few times, not for ever [A8] [S1]', async () => {
+test('a message whose couriers all die is sent a few times, not forever [A8] [S1]', async () => {
   const store = newStore()
   const { arrived, url } = await startServer()
   const hf = await openOffice(store, healing)
@@ -192,7 +192,7 @@ test('a message whose couriers all die is sent a few times, not for ever [A8] [S
   ])
 })
 
-test('a frozen courier thawed after its lease lapsed has its record refused [A8] [A17] [X6]', async () => {
+test('the record of a courier that was frozen until its lease lapsed is refused [A8] [A17] [X6]', async () => {
   const store = newStore()
   const { arrived, url } = await startServer()
   const hf = await openOffice(store, healing)

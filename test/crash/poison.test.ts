@@ -91,7 +91,7 @@ function startWorker(store: string, concurrency: number): Promise<Actor> {
   return startProgram('poisoned', { env: { STORE: store, CONCURRENCY: String(concurrency) } })
 }
 
-/** Keeps so many workers running: whoever dies is started again. */
+/** Keeps so many workers running: one that dies is restarted. */
 function supervise(store: string, { concurrency, processes }: Cell) {
   let isStopped = false
   let crashes = 0

@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => leaveGround())
 
-test('a second branch with the same number is refused with a remedy, and followed after a minute without another [S5b-14]', async () => {
+test('a second branch with the same number is refused with a remedy, and followed after a minute if no other answers [S5b-14]', async () => {
   const site = await openSite()
   const { logger, named } = collectLogs()
   const hf = await openHere(site.store, { ...fast, logger })
@@ -44,7 +44,7 @@ test('a second branch with the same number is refused with a remedy, and followe
   expect(await payloads(late, 'tried')).toEqual([])
 })
 
-test('a branch with a lower number is refused, and followed after a minute without another [S5b-14]', async () => {
+test('a branch with a lower number is refused, and followed after a minute if no other answers [S5b-14]', async () => {
   const site = await openSite()
   const { logger, named } = collectLogs()
   const hf = await openHere(site.store, { ...fast, logger })
@@ -64,7 +64,7 @@ test('a branch with a lower number is refused, and followed after a minute witho
   expect(await payloads(hf, 'tried')).toEqual([])
 })
 
-test('of two primaries with the same number everybody uses the one that the store knows [S5b-14]', async () => {
+test('of two primaries with the same number, every process uses the one the store was used on [S5b-14]', async () => {
   const site = await openSite()
   const hf = await openHere(site.store, fast)
   const [first, second] = await site.standbys(2)
@@ -108,7 +108,7 @@ test('two processes that use two branches with the same number stop when they se
   expect(await payloads(left)).toEqual(['on the first branch', 'on the first branch again', 'here too'])
 })
 
-test('a promoted standby is found while the connection to its former primary holds [S5b-14]', async () => {
+test('a promoted standby is found while the connection to its former primary still works [S5b-14]', async () => {
   const site = await openSite()
   const hf = await openHere(site.store, fast)
   await add(hf, 'before')
@@ -139,7 +139,7 @@ test('behind a pooler a new branch is noticed by the next transaction [S5b-14]',
   expect(await site.marksOn(standby)).toHaveLength(2)
 })
 
-test('a live reader is shown every event of the branch it ends up on, whatever it saw of one that was lost [S5b-8]', async () => {
+test('a live reader sees every event of the branch it ends up on, whatever it saw of a lost one [S5b-8]', async () => {
   const site = await openSite()
   const hf = await openHere(site.store, fast)
   await hf.queue('q').add('before')
@@ -157,7 +157,7 @@ test('a live reader is shown every event of the branch it ends up on, whatever i
   expect(reader.seqs).toEqual(reader.seqs.toSorted((left, right) => left - right))
 })
 
-test('a live reader is shown what is written after an asynchronous failover, however far the standby was behind [S5b-8]', async () => {
+test('a live reader sees what is written after an asynchronous failover, however far the standby was behind [S5b-8]', async () => {
   const site = await openSite()
   await (await openHere(site.store, { background: false })).close()
   const { standby, cut } = await site.lagging()
@@ -177,7 +177,7 @@ test('a live reader is shown what is written after an asynchronous failover, how
   expect(reader.payloads.filter((payload) => payload.startsWith('kept'))).toHaveLength(10)
 })
 
-test('a live reader is shown what others wrote on the branch it ends up on before it got there [S5b-8]', async () => {
+test('a live reader sees what others wrote on the branch it ends up on before it got there [S5b-8]', async () => {
   const site = await openSite()
   const hf = await openHere(site.store, fast)
   await hf.queue('q').add('before')
@@ -197,7 +197,7 @@ test('a live reader is shown what others wrote on the branch it ends up on befor
   expect(reader.seqs).toEqual(reader.seqs.toSorted((left, right) => left - right))
 })
 
-test('acknowledged commits that a failover lost are reported, and what the new primary does not know is lost at once [S5b-15]', async () => {
+test('acknowledged commits that a failover lost are reported, and leases unknown to the new primary are lost at once [S5b-15]', async () => {
   const site = await openSite()
   const { logger, named } = collectLogs()
   const hf = await openHere(site.store, { agent: 'ada', logger })
@@ -238,7 +238,7 @@ test('a failover that lost nothing is not reported as one that did [S5b-15]', as
   expect(named('store.commits_lost')).toEqual([])
 })
 
-test('a commit in doubt on a branch that is gone is made on the one that is there [S5b-15]', async () => {
+test('a commit in doubt on a lost branch is made on the remaining one [S5b-15]', async () => {
   const site = await openSite()
   await (await openHere(site.store, { background: false })).close()
   const [first, second] = await site.standbys(2)
@@ -259,7 +259,7 @@ test('a commit in doubt on a branch that is gone is made on the one that is ther
   expect(await payloads(hf)).toEqual(['made again'])
 })
 
-test('what a crash takes from a process that does not wait for the disk is information, not an error [S5b-15]', async () => {
+test('commits that a crash takes from a process with normal durability are reported as information, not an error [S5b-15]', async () => {
   const site = await openSite()
   const { logger, named } = collectLogs()
   const hf = await openHere(site.store, { logger, background: false, durability: 'normal' })

@@ -1,4 +1,4 @@
-/** The clock of the server decides on leases: whoever has a reason to doubt it takes nothing from anybody. */
+/** The server's clock decides when leases end: a process with reason to doubt it takes nothing by expiry. */
 import { expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
 import { Pooler } from '../support/pooler.ts'
@@ -7,7 +7,7 @@ import { type Actor, claimBy, closeAfterHandles, openActor, openHere, until } fr
 
 const own = ownServer()
 
-test('a clock that was moved is doubted by the very claim that sees it first [X6]', async () => {
+test('the first claim that sees a moved clock doubts it [X6]', async () => {
   const store = own.newStore()
   const holder = await openHere(store, { agent: 'holder', background: false })
   const { logger, named } = collectLogs()
@@ -24,7 +24,7 @@ test('a clock that was moved is doubted by the very claim that sees it first [X6
   expect(named('lease.reclaimed')).toEqual([])
 })
 
-test('a holder renews at once what a clock that was moved would end, long before it is due [X6]', async () => {
+test('a holder renews at once any lease that a moved clock would end, long before it is due [X6]', async () => {
   const store = own.newStore()
   const holder = await openHere(store, { agent: 'holder' })
   await holder.queue('q').add('held')
@@ -36,7 +36,7 @@ test('a holder renews at once what a clock that was moved would end, long before
   await until('its lease runs by the clock as it is', async () => (await own.query(store, living)).length > 0)
 })
 
-test('a process that opens the store just after a failover does not judge by the new clock either [X6]', async () => {
+test('a process that opens the store just after a failover does not trust the new clock either [X6]', async () => {
   const store = own.newStore()
   const holder = await openHere(store, { agent: 'holder', background: false })
   await holder.queue('q').add('held')
@@ -55,7 +55,7 @@ test('a process that opens the store just after a failover does not judge by the
   expect(await late.queue('q').next()).toMatchObject({ outcome: 'claimed' })
 })
 
-test('locks and reserved paths are not taken from their holders by a clock in doubt either [X6]', async () => {
+test('locks and path reservations are not taken from their holders by a clock in doubt either [X6]', async () => {
   const store = own.newStore()
   const holder = await openHere(store, { agent: 'holder', background: false })
   const rival = await openHere(store, { agent: 'rival', background: false })
@@ -74,7 +74,7 @@ test('locks and reserved paths are not taken from their holders by a clock in do
   expect(taken.map(({ outcome }) => outcome)).toEqual(['held', 'held', 'held'])
 })
 
-test('a process that starts just after the clock jumped takes nothing from a holder that lives [S5b-13]', async () => {
+test('a process that starts just after the clock jumped takes nothing from a live holder [S5b-13]', async () => {
   const store = own.newStore()
   const holder = await openBeating(store)
   await holder.ask('add', { queue: 'q', payload: 'held' })
@@ -97,7 +97,7 @@ test('a process that starts just after the clock jumped takes nothing from a hol
   expect(named('lease.reclaimed')).toEqual([])
 })
 
-test('the same behind a pooler, where sessions tell nothing [S5b-13]', async () => {
+test('the same holds behind a pooler, where sessions show nothing [S5b-13]', async () => {
   const store = own.newStore()
   const pooler = await Pooler.open(own.server, 2)
   closeAfterHandles(() => pooler.close())
@@ -112,7 +112,7 @@ test('the same behind a pooler, where sessions tell nothing [S5b-13]', async () 
   expect(await rival.queue('q').next()).toMatchObject({ outcome: 'empty' })
 })
 
-test('a clock that was set back is not judged by either: a mark that lies ahead is none [S5b-13]', async () => {
+test('a clock that was set back is not trusted either: a mark in the future does not count [S5b-13]', async () => {
   const store = own.newStore()
   const holder = await openBeating(store)
   holder.kill('SIGSTOP')
@@ -126,7 +126,7 @@ test('a clock that was set back is not judged by either: a mark that lies ahead 
   expect(await rival.queue('q').next()).toMatchObject({ outcome: 'empty' })
 })
 
-test('processes that end at once can take what has lapsed beside one that is frozen, 10 s after the first looked [S5b-13]', async () => {
+test('short-lived processes can take lapsed work of a frozen one 10 s after the first of them looked [S5b-13]', async () => {
   const store = own.newStore()
   const frozen = await openBeating(store)
   frozen.kill('SIGSTOP')
@@ -148,7 +148,7 @@ test('processes that end at once can take what has lapsed beside one that is fro
   expect(await late.queue('q').next()).toMatchObject({ outcome: 'claimed' })
 })
 
-test('healing at open waits until a process that runs has checked the clock [S5b-13]', async () => {
+test('healing at open waits until a running process has checked the clock [S5b-13]', async () => {
   const store = own.newStore()
   const frozen = await openBeating(store)
   frozen.kill('SIGSTOP')
@@ -205,7 +205,7 @@ const tenSecondsLater = `update holdfast.meta
 const anHourAhead = `create or replace function holdfast.now_ms() returns bigint language sql volatile as
   $$ select floor(extract(epoch from clock_timestamp()) * 1000)::bigint + 3600000 $$`
 
-test('a mark of the clock that is no number stops nobody, and is replaced [S5e-6]', async () => {
+test('a clock mark that is not a number blocks nothing, and is replaced [S5e-6]', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   const mark = async () => {

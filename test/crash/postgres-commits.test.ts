@@ -1,4 +1,4 @@
-/** Commits whose answer is lost, and transactions nobody ends: each is settled, once and for all. */
+/** Commits whose answer is lost, and transactions that are never ended: each is settled once. */
 import type { Event, Holdfast } from 'holdfast'
 import type { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -128,7 +128,7 @@ test('closing removes the rows of ended processes, never of live ones, whatever 
   expect(await lanesOf('victim')).toEqual([])
 })
 
-test('under load with every twentieth commit broken, every acknowledged change is there once [X6]', async () => {
+test('under load with every twentieth commit broken, every acknowledged change is there exactly once [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(store)
@@ -188,7 +188,7 @@ test('a holder frozen inside a transaction blocks others only as long as the ser
 })
 
 test.each(['repeatable read', 'serializable'])(
-  'an acknowledged pause keeps out a claim that waited for it, also where transactions are %s by default [X6]',
+  'an acknowledged pause stops a claim that waited for it, even if transactions are %s by default [X6]',
   async (isolation) => {
     const store = own.newStore()
     await own.query(store, `alter database postgres set default_transaction_isolation = '${isolation}'`)
@@ -244,7 +244,7 @@ test('a reader of the feed waits for a transaction that may still add to what it
   ).toEqual(['first', 'second', 'queue.created', 'item.created'])
 })
 
-test('of many writers a reader sees each event once, and the versions of each thing in order [X6] [Q25]', async () => {
+test('with many writers, a reader sees each event once, and the versions of each thing in order [X6] [Q25]', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   const stopped = new AbortController()
@@ -278,7 +278,7 @@ test('event numbers of a new store begin at 1, however many transactions its ser
   expect(Number(server?.next)).toBeGreaterThan(500)
 })
 
-test('a store whose event numbers are used up is refused with the reason, and none is written that cannot be read [S5c-23]', async () => {
+test('a store whose event numbers are used up is refused with the reason, and no unreadable number is written [S5c-23]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { background: false })
   await hf.queue('q').add('before')

@@ -1,4 +1,4 @@
-/** Connections to PostgreSQL that break: nothing is taken from a living holder, and work goes on by itself. */
+/** Broken connections to PostgreSQL: nothing is taken from a live holder, and work resumes automatically. */
 import type { Holdfast, Task } from 'holdfast'
 import { systemEnvironment } from 'holdfast/testing'
 import { expect, onTestFinished, test } from 'vitest'
@@ -58,7 +58,7 @@ test('a holder keeps its item when the server crashes and starts again within th
   await expectNeverTaken(hf, holder, item.id)
 })
 
-test('under load every acknowledged change is there once, whatever ends the connections [X6]', async () => {
+test('under load every acknowledged change is there exactly once, whatever ends the connections [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(store)
@@ -80,7 +80,7 @@ test('under load every acknowledged change is there once, whatever ends the conn
   await expectAcknowledgedOnce(hf, loads, own.server)
 })
 
-test('an item whose lease lapsed while the server was out of reach is blamed for nothing [S5-1]', async () => {
+test('an item whose lease lapsed while the server was unreachable is not blamed [S5-1]', async () => {
   const store = own.newStore()
   const [healersWay, holdersWay] = await Promise.all([own.openProxy(), own.openProxy()])
   const healer = await openHere(healersWay.through(store), { recovery: { everyMs: 50 } })
@@ -146,7 +146,7 @@ test('a server without free connections is STORE_UNAVAILABLE, and used again lat
   expect(await other.queue('q').get(item.id)).toMatchObject({ payload: 'meanwhile' })
 })
 
-test('a process that cannot reconnect gets an error in time, and recovers by itself [X6]', async () => {
+test('a process that cannot reconnect gets an error in time, and recovers automatically [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(store), { background: false, environment: hurried })
@@ -165,7 +165,7 @@ test('a process that cannot reconnect gets an error in time, and recovers by its
   expect(items.map(({ payload }) => payload)).toEqual(['before', 'afterwards'])
 })
 
-test('a server that does not write to its disk is refused, unless it is said to be meant, and shown as such [X6] [X4]', async () => {
+test('a server that does not sync to disk is refused, unless that is accepted, and then shown as such [X6] [X4]', async () => {
   const store = own.newStore()
   onTestFinished(() => setFsync('on'))
   await setFsync('off')
@@ -200,7 +200,7 @@ test('a change is in doubt if its server comes back as one that is refused [X6]'
   expect((await hf.queue('q').list()).items).toHaveLength(2)
 })
 
-test('a role that may not log in gets the words of the server [X6]', async () => {
+test('a role that may not log in gets the server’s own message [X6]', async () => {
   const store = own.newStore()
   await own.query(store, "create role barred nologin password 'secret'")
 
@@ -216,7 +216,7 @@ test.each([
   ['remote_apply', 'full', 'remote_apply'],
   ['on', 'normal', 'off'],
 ] as const)(
-  'where synchronous_commit is %s, changes of durability %s are committed with %s [X6]',
+  'with synchronous_commit %s, changes of durability %s are committed with %s [X6]',
   async (set, durability, expected) => {
     const store = own.newStore()
     await own.query(store, `alter database postgres set synchronous_commit = ${set}`)
@@ -234,7 +234,7 @@ test.each([
   },
 )
 
-test('a wake-up for others that comes in the middle of a renewal does not make its commit less durable [X6]', async () => {
+test('a notification sent during a renewal does not make its commit less durable [X6]', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   await hf.queue('q').add('held')

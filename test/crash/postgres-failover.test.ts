@@ -16,7 +16,7 @@ const farRound = 4
 
 afterAll(() => leaveGround())
 
-test(`${rounds} times a primary is killed under load and its standby promoted: nothing acknowledged is lost or there twice [X6]`, {
+test(`${rounds} times a primary is killed under load and its standby promoted: nothing acknowledged is lost or duplicated [X6]`, {
   timeout: (rounds + 1) * secondsEach * 1000,
 }, async () => {
   const creating = Site.create()

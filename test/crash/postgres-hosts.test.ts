@@ -1,4 +1,4 @@
-/** Several servers: one that does not answer keeps nobody from the primary, and the standbys are shown as they are now. */
+/** Several servers: one that does not answer does not hide the primary, and the current standbys are shown. */
 import { expect, test } from 'vitest'
 import { ownServer } from './server-store.ts'
 import { openHere, print, until } from './support.ts'

@@ -6,7 +6,7 @@ import { openHere, until } from './support.ts'
 
 const own = ownServer()
 
-test('a read that takes long keeps no lease from being renewed [S5c-7]', async () => {
+test('a slow read does not keep any lease from being renewed [S5c-7]', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   const watcher = await openHere(store, { background: false })
@@ -48,7 +48,7 @@ test('a renewal that is sent along with a read does not wait for it [S5c-7]', as
   expect(first).toBe('renewal')
 })
 
-test('of reads that are asked together only the one that is held back is asked again [S5c-7]', async () => {
+test('of reads sent together, only the one that is held back is repeated [S5c-7]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { background: false })
   const client = await own.connect()
@@ -69,7 +69,7 @@ test('of reads that are asked together only the one that is held back is asked a
   expect(answered).toEqual(['item', 'item', 'item', 'feed'])
 })
 
-test('a read is one transaction, with what the process has to know about its server [S5e-6]', async () => {
+test('a read takes one transaction, including what the process has to know about its server [S5e-6]', async () => {
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(own.newStore()), { background: false })
   await hf.state('document').get()
@@ -102,7 +102,7 @@ test.each([{}, { subject: 'item' }] as const)(
   },
 )
 
-test('a command without a server is given up in its own time, also behind one that has more', async () => {
+test('without a server, a command gives up after its own time limit, even behind one with a longer limit', async () => {
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(own.newStore()), { background: false, patienceMs: 400 })
   await hf.queue('q').define()
@@ -124,7 +124,7 @@ const bytesPerSecond = 1_000_000
 const count = 20
 const payloads = Array.from({ length: count }, (_, number) => String(number).padEnd(250_000, 'x'))
 
-test('what is too much for a slow link at once gets through, in one command or in many [S5c-8]', async () => {
+test('what is too much for a slow link at once still gets through, in one command or in many [S5c-8]', async () => {
   const store = own.newStore()
   const watcher = await openHere(store, { background: false })
   const openFar = async () => {

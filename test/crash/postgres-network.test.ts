@@ -1,4 +1,4 @@
-/** What lies between a process and its server: a long way, one that stalls, a pooler. `npm run test:network` takes longer. */
+/** Between a process and its server: latency, stalls, a pooler. `npm run test:network` runs for longer. */
 import { expect, test } from 'vitest'
 import { collectLogs } from '../support/logs.ts'
 import { refusal } from '../support/outcomes.ts'
@@ -57,7 +57,7 @@ test(`150 ms away, with stalls of 2 s for ${seconds} s, nothing is lost on defau
 })
 
 if (seconds >= 60)
-  test('a region that falls silent is left for the one that was promoted, 150 ms away, also when it is back [X6]', async () => {
+  test('processes leave a silent region for the promoted one, 150 ms away, even when it is back [X6]', async () => {
     const site = await Site.create()
     const hf = await openHere(site.store)
     const loads = await Promise.all(['left', 'right'].map((name) => openLoad(site.store, name)))
@@ -76,7 +76,7 @@ if (seconds >= 60)
     await expectAcknowledgedOnce(hf, loads, site.primary)
   })
 
-test('behind a pooler that gives each transaction another session, every acknowledged change is there once [X6]', async () => {
+test('behind a pooler that gives each transaction another session, every acknowledged change is there exactly once [X6]', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   const pooler = await openPooler(2)
@@ -125,7 +125,7 @@ test('behind a pooler a worker that listens at a direct URL picks up a new item 
   expect(quantile(delays, 0.5)).toBeLessThan(2000)
 })
 
-test('a store that listens at a direct URL is closed also when that has fallen silent [X6]', async () => {
+test('a store that listens at a direct URL closes even if that has fallen silent [X6]', async () => {
   const store = own.newStore()
   const pooler = await openPooler(2)
   const proxy = await own.openProxy()

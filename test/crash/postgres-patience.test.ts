@@ -1,4 +1,4 @@
-/** How long a call waits for a PostgreSQL server that is away: as long as the guide says, whoever else waits with it. */
+/** How long a call waits for an unreachable PostgreSQL server: as the guide says, whatever else waits with it. */
 import type { Holdfast } from 'holdfast'
 import { systemEnvironment } from 'holdfast/testing'
 import { expect, test } from 'vitest'
@@ -24,7 +24,7 @@ const calls: Record<string, (hf: Holdfast) => Promise<unknown>> = {
   'a look': (hf) => hf.queue('q').stats(),
 }
 
-test('[S5-10] each call gives up when its own patience is over, also beside others that were asked later', async () => {
+test('[S5-10] each call gives up when its own patience ends, even beside later calls', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(store), { background: false, environment: hurried, patienceMs })
@@ -45,7 +45,7 @@ test('[S5-10] each call gives up when its own patience is over, also beside othe
   expect(await hf.queue('q').add('after')).toMatchObject({ item: { payload: 'after' } })
 })
 
-test('[S5-10] a server that is found again and falls silent makes nobody wait anew', async () => {
+test('[S5-10] a server that is found again and falls silent does not restart anyone’s wait', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(store), { background: false, environment: hurried, patienceMs })

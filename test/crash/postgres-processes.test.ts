@@ -1,4 +1,4 @@
-/** Many processes on one PostgreSQL store: who may judge whom, and nobody in anybody's way. */
+/** Many processes on one PostgreSQL store: which can judge which, and that none blocks another. */
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ if (hasOneMachine) console.log('tests with two machines are skipped: this user h
 /** The goal is a second; on a machine with other things to do it may take longer, but never a lease of 30 s. */
 const promptMs = 5000
 
-test('the item of a killed worker is run again at once by another process of its machine [X6] [Q13]', async () => {
+test('another process of the same machine reruns the item of a killed worker at once [X6] [Q13]', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   const machine = newMachine()
@@ -56,11 +56,11 @@ test('the item of a killed worker is run again at once by another process of its
   expect((await reclaimOf(hf, ids[0] as string)).detail).toMatchObject({ holder: 'first' })
 })
 
-test('a process that only reads its inbox hears of what another process sends at once [S5c-12]', async () => {
+test('a process that only reads its inbox learns at once of what another process sends [S5c-12]', async () => {
   await expectHeardAtOnce(own.newStore())
 })
 
-test('what a process killed in another namespace held is given back by one of its machine [S5c-38]', async () => {
+test('a process of the same machine reclaims what one killed in another namespace held [S5c-38]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { namespace: 'other', background: false, recovery: false })
   const machine = newMachine()
@@ -78,7 +78,7 @@ test('what a process killed in another namespace held is given back by one of it
 })
 
 test.skipIf(hasOneMachine)(
-  'a process of another machine judges nobody; a report from the machine of the dead counts [X6] [Q13]',
+  'a process of another machine cannot judge; a report from the dead process’s machine counts [X6] [Q13]',
   async () => {
     const store = own.newStore()
     const hf = await openHere(store, { recovery: { everyMs: 50 } })
@@ -125,7 +125,7 @@ test.skipIf(hasOneMachine)(
   },
 )
 
-test('many processes that open and close at once all end by themselves [S5-30]', async () => {
+test('many processes that open and close at once all exit normally [S5-30]', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   let isOver = false
@@ -151,7 +151,7 @@ test('many processes that open and close at once all end by themselves [S5-30]',
   )
 })
 
-test('the lease decides on a holder of another boot, and not before its end [X6] [Q13]', async () => {
+test('for a holder of another boot the lease decides, and not before its end [X6] [Q13]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { recovery: { everyMs: 50 } })
   const holder = await openActor(store, { agent: 'holder', leaseMs: 2000, identity: { bootId: 'elsewhere' } })
@@ -189,7 +189,7 @@ test('16 processes that open a new schema at once all succeed on one store [X6] 
   }
 })
 
-test('a process that meets a newer schema is refused and changes nothing [X6] [Z10]', async () => {
+test('a process that finds a newer schema is refused and changes nothing [X6] [Z10]', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   await own.query(store, "update holdfast.meta set value = '9999' where key = 'schema_version'")
@@ -204,7 +204,7 @@ test('a process that meets a newer schema is refused and changes nothing [X6] [Z
   expect(await hf.queue('q').get(item.id)).toMatchObject({ payload: 'work' })
 })
 
-test('claims that go on from where the last one began miss nothing that comes in front of it [X6] [Q5]', async () => {
+test('claims that continue from where the last one began miss nothing that was added ahead of it [X6] [Q5]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { background: false })
   const other = await openHere(store, { background: false })
@@ -230,7 +230,7 @@ test('claims that go on from where the last one began miss nothing that comes in
 
 const thousands = often({ few: 2, many: 10 })
 
-test(`two processes cancel and claim ${thousands},000 items of each other without a deadlock [X6] [Q20]`, async () => {
+test(`two processes cancel and claim ${thousands},000 of each other’s items without a deadlock [X6] [Q20]`, async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   const added = await Promise.all(

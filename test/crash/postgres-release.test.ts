@@ -1,4 +1,4 @@
-/** Giving back while the PostgreSQL server is away: nothing is kept for ever, and nobody waits for ever. */
+/** Releasing while the PostgreSQL server is unreachable: nothing is held forever, and no call waits forever. */
 import { systemEnvironment } from 'holdfast/testing'
 import { expect, test } from 'vitest'
 import { taken } from '../support/locks.ts'
@@ -15,7 +15,7 @@ const hurried: typeof systemEnvironment = {
   timer: (ms, callback, isRef) => systemEnvironment.timer(ms / speed, callback, isRef),
 }
 
-test('a lock and an item given back while the server was away are free when it is back [S5b-16]', async () => {
+test('a lock and an item released while the server was unreachable are free when it is back [S5b-16]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const witness = await openHere(store, { agent: 'witness' })
@@ -44,7 +44,7 @@ test('a lock and an item given back while the server was away are free when it i
   expect((await audit(witness)).filter(({ kind }) => kind.endsWith('.reclaimed'))).toEqual([])
 })
 
-test('a process that asks again for a lock it is still giving back gets it when the server is back [S5b-16]', async () => {
+test('a process that asks again for a lock it is still releasing gets it when the server is back [S5b-16]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   // Asked just before the release gives up, it has nearly all of this left to find the server on a busy machine.
@@ -76,7 +76,7 @@ test('a wait for a lock outlasts an outage that is longer than the patience of a
   expect((await acquired).lock.name).toBe('press')
 })
 
-test('close() waits no longer than its drain time for a server that is away [S5b-16]', async () => {
+test('close() waits no longer than its drain time for an unreachable server [S5b-16]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(store), { environment: hurried })

@@ -19,9 +19,9 @@ const ofTheSession = [
   'standard_conforming_strings',
 ]
 
-describe('a session that a pooler lends', () => {
+describe('a session lent by a pooler', () => {
   test.each(['', '&prepare=false'])(
-    'is left as it was by who does not tell of the pooler (%s) [S5b-12]',
+    'is left as it was by a URL that does not mention the pooler (%s) [S5b-12]',
     async (option) => {
       const store = own.newStore()
       const pooler = await openPooler(1)
@@ -36,7 +36,7 @@ describe('a session that a pooler lends', () => {
     },
   )
 
-  test('is left as it was by who tells of it, however it is used [S5b-12]', async () => {
+  test('is left as it was by a URL that does, however it is used [S5b-12]', async () => {
     const store = own.newStore()
     const pooler = await openPooler(1)
     const stranger = await connectTo(pooler.through(own.server.url))
@@ -50,7 +50,7 @@ describe('a session that a pooler lends', () => {
   })
 })
 
-test('behind a pooler that leads to a standby nothing is read there, and reads and writes wait for the primary [S5b-17]', async () => {
+test('behind a pooler that leads to a standby nothing is read, and reads and writes wait for the primary [S5b-17]', async () => {
   const store = own.newStore()
   const standby = await own.server.createStandby('heir')
   closeAfterHandles(() => standby.remove())
@@ -99,7 +99,7 @@ const roleSettings: readonly (readonly [name: string, set: string, inOurs: strin
 ]
 
 describe.each(['on a connection of our own', 'behind a pooler'])('%s', (way) => {
-  test.each(roleSettings)('a role with %s = %s gets its work done [S5b-12]', async (name, set, inOurs) => {
+  test.each(roleSettings)('a role with %s = %s can work normally [S5b-12]', async (name, set, inOurs) => {
     const store = own.newStore()
     await openHere(store, { background: false })
     await own.query(store, probeOf(name))

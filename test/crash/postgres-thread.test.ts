@@ -8,7 +8,7 @@ import { openHere, until } from './support.ts'
 
 const own = ownServer()
 
-test('calls from before and after the death of the thread end differently, and another thread takes over [X6]', async () => {
+test('calls made before and after the thread dies end differently, and another thread takes over [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const thread = nextThread()
@@ -25,7 +25,7 @@ test('calls from before and after the death of the thread end differently, and a
   expect((await after).item.payload).toBe('after')
 })
 
-test('while no thread can reach the server commands are refused as not done, and served when one can [X6]', async () => {
+test('while no thread can reach the server, commands are refused as not done, and served once one can [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const { logger, lines } = collectLogs()
@@ -48,7 +48,7 @@ test('while no thread can reach the server commands are refused as not done, and
   expect((await hf.queue('q').list()).items.map(({ payload }) => payload)).toEqual(['served'])
 })
 
-test('a store that is closed while its connection is being found again leaves none open [X6]', async () => {
+test('a store that is closed while it reconnects leaves no connection open [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(store), { background: false })
@@ -62,7 +62,7 @@ test('a store that is closed while its connection is being found again leaves no
   await until('nothing is connected', () => proxy.connections === 0)
 })
 
-test('a handle that cannot give back what it holds still closes [X6]', async () => {
+test('a handle that cannot release what it holds still closes [X6]', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(store))

@@ -1,4 +1,4 @@
-/** Connections that are encrypted, to a server that proves who it is. */
+/** Encrypted connections to a server that proves its identity. */
 
 import { execFile } from 'node:child_process'
 import { beforeAll, expect, test } from 'vitest'
@@ -25,7 +25,7 @@ test('with sslmode=require every connection is encrypted, whoever signed the cer
   expect(await encrypted(store)).toEqual([true, true])
 })
 
-test('without it none is', async () => {
+test('without it no connection is', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
   await hf.queue('jobs').add(null)
@@ -40,7 +40,7 @@ test('with sslmode=verify-full a certificate without a trusted authority is refu
   expect(refused.message).toMatch(/self-signed certificate/)
 })
 
-test('with sslmode=verify-full a server is trusted by the name its certificate is for, and by no other [X6]', async () => {
+test('with sslmode=verify-full a server is trusted only under the name in its certificate [X6]', async () => {
   const byName = new URL(`${own.newStore()}&sslmode=verify-full`)
   byName.hostname = 'localhost'
   const byOther = new URL(byName.href)

@@ -25,7 +25,7 @@ const waits: Record<string, (hf: Holdfast) => Promise<unknown>> = {
   'a task': (hf) => hf.tasks.claimNext({ waitMs }),
 }
 
-describe.each(['cut', 'stall'] as const)('the way to the server is %s', (fault) => {
+describe.each(['cut', 'stall'] as const)('the connection to the server is %s', (fault) => {
   test('[S5b-21] every wait ends on time', async () => {
     const store = own.newStore()
     const proxy = await own.openProxy()
@@ -51,7 +51,7 @@ describe.each(['cut', 'stall'] as const)('the way to the server is %s', (fault) 
   })
 })
 
-test('[S5b-21] what is granted when the wait is over is given back', async () => {
+test('[S5b-21] anything granted after the wait has ended is released', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()
   const witness = await openHere(store, { background: false })

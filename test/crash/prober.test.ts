@@ -1,4 +1,4 @@
-/** One process of a machine looks for dead holders. Whoever dies, what was held comes back: another takes over. */
+/** One process per machine looks for dead holders. If it dies too, another takes over and everything is reclaimed. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -21,7 +21,7 @@ describe.each([
   { engine: 'SQLite', create: newStore },
   { engine: 'PostgreSQL', create: () => own.newStore() },
 ])('on $engine', { timeout: 240_000 }, ({ create }) => {
-  test('a worker that dies is found dead by one process for all [S5e-6]', async () => {
+  test('one process finds a dead worker for all [S5e-6]', async () => {
     await expectRunAgainWithin(goalMs, async () => {
       const { fleet, hf } = await openFleet(create())
       const [heir, worker] = fleet.watchers
@@ -34,7 +34,7 @@ describe.each([
     })
   })
 
-  test('when the process that probes dies, what it held comes back [S5e-6]', async () => {
+  test('when the prober dies, what it held is reclaimed [S5e-6]', async () => {
     await expectRunAgainWithin(goalMs, async () => {
       const { fleet, hf } = await openFleet(create())
       const item = await heldBy(hf, fleet.prober)
@@ -43,7 +43,7 @@ describe.each([
     })
   })
 
-  test('when it dies together with a worker, what both held comes back [S5e-6]', async () => {
+  test('when it dies together with a worker, what both held is reclaimed [S5e-6]', async () => {
     await expectRunAgainWithin(goalMs, async () => {
       const { fleet, hf } = await openFleet(create())
       const [heir, worker] = fleet.watchers
@@ -60,7 +60,7 @@ describe.each([
     })
   })
 
-  test('while the prober is stopped, another takes over and keeps the duty when it continues [S5e-6]', async () => {
+  test('while the prober is stopped, another takes over and stays prober when it resumes [S5e-6]', async () => {
     await expectRunAgainWithin(silentGoalMs, async () => {
       const { fleet, hf } = await openFleet(create())
       const [heir, worker] = fleet.watchers
@@ -75,7 +75,7 @@ describe.each([
     })
   })
 
-  test('what a dead process of another namespace held comes back as soon [S5e-6]', async () => {
+  test('what a dead process of another namespace held is reclaimed just as soon [S5e-6]', async () => {
     const url = create()
     const hf = await openHere(url, { namespace: 'other', background: false })
     const worker = await openActor(url, { agent: 'worker', namespace: 'other', recovery: false })
@@ -92,7 +92,7 @@ describe.each([
     })
   })
 
-  test('a process that closes the store leaves it to another [S5e-6]', async () => {
+  test('a prober that closes the store is replaced by another [S5e-6]', async () => {
     await expectRunAgainWithin(silentGoalMs, async () => {
       const { fleet, hf } = await openFleet(create())
       const [heir, worker] = fleet.watchers

@@ -54,7 +54,7 @@ test(`8 processes share ${thousands},000 items and complete each exactly once [X
   expectSoundAndFree(store)
 })
 
-test('of 32 processes that claim at once exactly one wins each item [X6] [Q12] [D-10] [E-02] [HP-012]', async () => {
+test('of 32 processes that claim at once, exactly one wins each item [X6] [Q12] [D-10] [E-02] [HP-012]', async () => {
   const store = newStore()
   const hf = await openHere(store, { background: false })
   const queue = hf.queue('q')
@@ -102,7 +102,7 @@ test('16 processes that open a new file at once all succeed on one schema [X6] [
   }
 })
 
-test('recoveries at once in 4 processes give each of 300 stale items back exactly once [X6] [Q13] [CV-008] [A-11]', async () => {
+test('concurrent recoveries in 4 processes reclaim each of 300 stale items exactly once [X6] [Q13] [CV-008] [A-11]', async () => {
   const store = newStore()
   const hf = await openHere(store, { background: false, recovery: false })
   const queue = hf.queue('q')

@@ -6,7 +6,7 @@ import { type Actor, newStore, openHere, print, startProgram, until } from './su
 const busyTimeoutMs = 300
 
 test.runIf(process.platform === 'linux')(
-  'every read waits while another process recovers the log, then says BUSY [S5-27] [S5c-22] [X4]',
+  'every read waits while another process recovers the log, then fails with BUSY [S5-27] [S5c-22] [X4]',
   async () => {
     const store = newStore()
     const hf = await openHere(store, { background: false, busyTimeoutMs })

@@ -67,12 +67,12 @@ export class Site {
     this.#at = 1 - this.#at
   }
 
-  /** Nobody hears of the primary any more, and nobody is told, until `mend`; it lives on. */
+  /** The primary falls silent for all clients, without an error, until `mend`; it keeps running. */
   silencePrimary(): void {
     this.#places[this.#at]?.stall()
   }
 
-  /** Nobody sees any of the servers, until `mend`. */
+  /** No server can be reached, until `mend`. */
   cut(): void {
     for (const place of this.#places) place.cut()
   }

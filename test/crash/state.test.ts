@@ -1,4 +1,4 @@
-/** One document and many real processes: no update is lost, none is counted twice, whoever dies. */
+/** One document and many real processes: no update is lost or counted twice, whichever process dies. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import {
@@ -17,7 +17,7 @@ const pending = ['A', 'B', 'C'].map((id) => ({ id, retries: 0 }))
 const reached = (actor: Actor, point: string) => actor.told('trapped', (told) => told.point === point)
 
 // First, since those that come through it serve the tests that follow.
-test('8 processes that add 1 to one counter 50 times each make exactly 400 [X6]', async () => {
+test('8 processes that add 1 to one counter 50 times each reach exactly 400 [X6]', async () => {
   const store = newStore()
   const hf = await openHere(store, { background: false, durability: 'normal' })
   const counters = await Promise.all(
@@ -42,7 +42,7 @@ test('8 processes that add 1 to one counter 50 times each make exactly 400 [X6]'
   expectSound(store)
 })
 
-test('a file that is read, worked on and written back loses what another process wrote meanwhile', async () => {
+test('a file that is read, changed and written back loses what another process wrote in between', async () => {
   const path = `${newStore()}.json`
   writeFileSync(path, JSON.stringify(pending))
   const [retrier, receiver] = await Promise.all([startActor(), startActor()])
@@ -62,7 +62,7 @@ test('a file that is read, worked on and written back loses what another process
   ])
 })
 
-test('an update that works for long loses nothing: what was acknowledged meanwhile stays so [A9] [A10]', async () => {
+test('a long update loses nothing: what was acknowledged in the meantime stays [A9] [A10]', async () => {
   const store = newStore()
   const hf = await openHere(store, { background: false })
   await hf.state('acks').set(pending)
@@ -83,7 +83,7 @@ test('an update that works for long loses nothing: what was acknowledged meanwhi
   ])
 })
 
-test('an effect between two updates, claim and record, happens once whoever writes meanwhile [A9] [A10]', async () => {
+test('an effect between two updates, claim and record, happens once whoever writes in between [A9] [A10]', async () => {
   const store = newStore()
   const hf = await openHere(store, { background: false })
   await hf.state('acks').set(pending)

@@ -15,7 +15,7 @@ test('a handler that ends in time completes its item; then the signal ends the p
   expect(await hf.queue('jobs').get(id)).toMatchObject({ state: 'done', crashes: 0 })
 })
 
-test('a handler that does not end is given 8 s; its item goes back and is blamed for nothing [S5-3]', async () => {
+test('a handler that does not end gets 8 s; its item is released and not blamed [S5-3]', async () => {
   const { hf, worker, id } = await atWork()
 
   const stoppedAt = performance.now()
@@ -47,7 +47,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   },
 )
 
-test('a program with a listener of its own decides itself when to end [S5-3]', async () => {
+test('a program with its own listener decides when to exit [S5-3]', async () => {
   const { hf, worker, id } = await atWork({ LISTENS: '1' })
 
   worker.kill('SIGTERM')
@@ -60,7 +60,7 @@ test('a program with a listener of its own decides itself when to end [S5-3]', a
 })
 
 test.each(['before', 'after'])(
-  'a program that listens once, added %s its worker, decides itself when to end [S5-3]',
+  'a program with a once-listener, added %s its worker, decides when to exit [S5-3]',
   async (when) => {
     const { hf, worker, id } = await atWork({ LISTENS_ONCE: when })
 
@@ -74,7 +74,7 @@ test.each(['before', 'after'])(
   },
 )
 
-test('with stopOnSignals: false the signal does what it always did [S5-3]', async () => {
+test('with stopOnSignals: false the signal has its default effect [S5-3]', async () => {
   const { hf, worker, id } = await atWork({ LEAVES_SIGNALS: '1' })
 
   worker.kill('SIGTERM')

@@ -1,4 +1,4 @@
-/** A store is one file: never a second name of it, and lost at once when it is deleted or replaced. */
+/** A store is one file: it never has a second name, and is lost at once when deleted or replaced. */
 import { spawn, spawnSync } from 'node:child_process'
 import {
   cpSync,
@@ -41,7 +41,7 @@ test('a second hard link is refused, and nothing is claimed twice or lost [S5b-6
 })
 
 test.each(['deleted', 'replaced'])(
-  'a store that is %s has no two holders of a lock, and acknowledges nothing more [S5b-6]',
+  'a store that is %s never has two holders of a lock, and acknowledges nothing more [S5b-6]',
   async (how) => {
     const store = newStore()
     const spare = join(dirname(newStore()), 'spare.db')
@@ -75,7 +75,7 @@ test.each(['deleted', 'replaced'])(
 )
 
 test.each(['deleted', 'renamed'])(
-  'beside the log of a store that was %s, no other is made, and what was acknowledged stays [S5b-6]',
+  'no store is created beside the log of one that was %s, and acknowledged changes are kept [S5b-6]',
   async (how) => {
     const store = newStore()
     const former = join(dirname(store), 'former.db')
@@ -97,7 +97,7 @@ test.each(['deleted', 'renamed'])(
   },
 )
 
-test('a holder that is busy learns of the loss from its thread, and the thread renews nothing more [S5b-6]', async () => {
+test('a busy holder learns of the loss from its thread, which renews nothing more [S5b-6]', async () => {
   const store = newStore()
   const first = await openActor(store, { agent: 'first', leaseMs: 1500 })
   await first.ask('call', lock)
@@ -131,7 +131,7 @@ test('names that are links lead to one store with one wake-up file and one line 
 })
 
 test.runIf(canMount)(
-  'a folder mounted under another path is the same store, also beside a hard link [S5b-6]',
+  'a folder mounted under another path is the same store, even beside a hard link [S5b-6]',
   async () => {
     const store = newStore()
     const elsewhere = join(dirname(newStore()), 'mounted')
@@ -153,7 +153,7 @@ test.runIf(canMount)(
 )
 
 test.runIf(canMount)(
-  'a store file that is mounted by itself is refused: its log would lie elsewhere [S5b-6]',
+  'a store file that is mounted alone is refused: its log would be elsewhere [S5b-6]',
   async () => {
     const store = newStore()
     await (await open(store, { background: false })).close()
@@ -170,7 +170,7 @@ test.runIf(canMount)(
 )
 
 test.runIf(canMount).each(['others have open', 'nobody else has open'])(
-  'whoever may only read a store that %s follows what is written, and refuses another in its place [S5b-6]',
+  'a user who may only read a store that %s sees what is written, and refuses another in its place [S5b-6]',
   async (how) => {
     const store = newStore()
     const elsewhere = join(dirname(newStore()), 'mounted')

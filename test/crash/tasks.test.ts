@@ -29,7 +29,7 @@ async function claimBy(actor: Actor, ref: string, options: object = {}): Promise
 }
 
 // First, since those that come through it serve the tests that follow.
-test('of 8 processes that claim one task at once exactly one wins, round after round [X6] [T3] [T22]', async () => {
+test('of 8 processes that claim one task at once, exactly one wins, round after round [X6] [T3] [T22]', async () => {
   const store = newStore()
   const hf = await openHere(store, { background: false, durability: 'normal' })
   const { id } = await hf.tasks.addTask('one')
@@ -58,7 +58,7 @@ test('of 8 processes that claim one task at once exactly one wins, round after r
   expectSoundAndFree(store)
 })
 
-test('a killed holder leaves its task in Todo within a second, with its notes and progress [X6] [T12] [T13] [E11]', async () => {
+test('the task of a killed holder is in Todo within a second, with its notes and progress [X6] [T12] [T13] [E11]', async () => {
   const store = newStore()
   const hf = await openHere(store)
   const { id } = await hf.tasks.addTask('one', { owner: 'olga', labels: ['docs'], metadata: { n: 1 } })
@@ -85,7 +85,7 @@ test('a killed holder leaves its task in Todo within a second, with its notes an
   expectSoundAndFree(store)
 })
 
-test('an agent whose own process is killed loses its tasks, though helpers claimed them; a helper’s end takes nothing [X6] [T12] [E2]', async () => {
+test('an agent whose own process is killed loses its tasks, though helpers claimed them; a helper’s exit loses nothing [X6] [T12] [E2]', async () => {
   const store = newStore()
   const hf = await openHere(store)
   const { id } = await hf.tasks.addTask('one')
@@ -107,7 +107,7 @@ test('an agent whose own process is killed loses its tasks, though helpers claim
   expect(await hf.tasks.getTask(id)).toMatchObject({ status: 'Todo' })
 })
 
-test('a frozen holder keeps its task until its lease lapses, and thawed it is refused [X6] [T6] [T22] [E8]', async () => {
+test('a frozen holder keeps its task until its lease lapses, and is refused when it wakes [X6] [T6] [T22] [E8]', async () => {
   const store = newStore()
   const leaseMs = 2000
   const hf = await openHere(store, { recovery: { everyMs: 50 } })

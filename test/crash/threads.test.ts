@@ -51,7 +51,7 @@ describe.each(Object.keys(engines) as (keyof typeof engines)[])('on %s', (engine
     expect(ending).toMatchObject({ code: 0, stdout: 'renewed\n', stderr: '' })
   })
 
-  test('threads of the program that close the store, or end by themselves, leave their process alone and nothing held [S5c-15]', async () => {
+  test('program threads that close the store, or just end, leave their process running and nothing held [S5c-15]', async () => {
     const store = engines[engine]()
 
     const ending = await run(process.execPath, [program('threads'), store])

@@ -1,11 +1,11 @@
-/** Processes that write one store in turns: a turn ends by itself, whatever became of the process that had it. */
+/** Processes that write one store in turns: a turn ends on its own, whatever happened to its process. */
 import { systemEnvironment } from 'holdfast/testing'
 import { expect, test } from 'vitest'
 import { openRaw } from '../support/sqlite-file.ts'
 import { expectSoundAndFree, newStore, openActor, openHere, print } from './support.ts'
 
 test.each(['SIGSTOP', 'SIGKILL'] as const)(
-  'a process that gets %s in its turn stops no other writer [X6] [EP-001]',
+  'a process that gets %s in its turn does not stop other writers [X6] [EP-001]',
   async (signal) => {
     const store = newStore()
     let comes = () => {}

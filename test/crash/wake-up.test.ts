@@ -85,7 +85,7 @@ test('a worker idle in another process picks up a new item at once [X6]', async 
 })
 
 test.each(['removed', 'replaced', 'removed with their folder'])(
-  'after the bell files were %s, others are told of new items as before [S5c-11] [S5e-7]',
+  'after the bell files were %s, others still learn of new items [S5c-11] [S5e-7]',
   async (how) => {
     const store = newStore()
     const hf = await openHere(store)
@@ -131,7 +131,7 @@ test('commands that each ring once keep the bell files short [S5c-11]', async ()
   for (const bell of rung) expect(statSync(bell).size).toBeLessThan(1024)
 })
 
-test.runIf(canMount)('a bell file that takes nothing costs no descriptors [S5c-11]', async () => {
+test.runIf(canMount)('a bell file that cannot be written costs no descriptors [S5c-11]', async () => {
   const store = newStore()
   await runCli(store, 'queue', 'add', 'q', '1')
   const script = 'for bell in "$1"/*; do mount --bind /dev/full "$bell" || exit 1; done; exec "$0" "$2"'
@@ -149,7 +149,7 @@ test.runIf(canMount)('a bell file that takes nothing costs no descriptors [S5c-1
 })
 
 test.each(['-bells', '-turn'])(
-  'a link, a folder or a pipe at %s is left alone, and work goes on [S5c-11]',
+  'a link, a folder or a pipe at %s is left alone, and work continues [S5c-11]',
   async (end) => {
     const store = newStore()
     const precious = `${store}-precious`

@@ -11,7 +11,7 @@ import { isRenewed, newStore, openHere, seeHealing } from './support.ts'
 const options: OpenOptions = { leaseMs: 3000, recovery: { onClaim: false, everyMs: 100 } }
 
 test.each(['./store.db', 'sqlite:store.db'])(
-  'a process that goes elsewhere keeps what it holds in %s, also by a new thread [S5b-5]',
+  'a process that changes its folder keeps what it holds in %s, even with a new thread [S5b-5]',
   async (url) => {
     const elsewhere = standIn()
     const thread = new Promise<Worker>((resolve) => process.once('worker', resolve))
@@ -46,7 +46,7 @@ test('a process that changes its folder still exports events to the same file [S
   expect(readdirSync(elsewhere)).toEqual([])
 })
 
-test('a copy that heals its source first finds it again from elsewhere [S5b-5]', async () => {
+test('a copy that heals its source first finds it again from another folder [S5b-5]', async () => {
   const elsewhere = standIn()
   const environment = new MovableEnvironment()
   const hf = await openHere('./store.db', { environment, background: false })

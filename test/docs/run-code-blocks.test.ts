@@ -80,7 +80,7 @@ const strict = {
   skipLibCheck: true,
 }
 
-test('the links of a page lead to files and headings that are there, from npm too [S5-24]', () => {
+test('the links of a page lead to existing files and headings, from npm too [S5-24]', () => {
   const { repository } = JSON.parse(readFileSync('package.json', 'utf8')) as { repository: { url: string } }
   const broken = [...findPages(), 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md'].flatMap((page) =>
     linksOf(page)
@@ -150,7 +150,7 @@ test('a block keeps its language, marks and text', () => {
   expect(blocks.filter(isProgram)).toEqual([])
 })
 
-test('a printed program runs in a folder of its own and finds the package', async () => {
+test('a printed program runs in its own folder and finds the package', async () => {
   const program = "import 'holdfast'\nimport { readdirSync } from 'node:fs'\nconsole.log(readdirSync('.'))\n"
 
   const [printed] = await runBlock({ line: 1, language: 'js', marks: [], text: program }, 1)

@@ -35,14 +35,14 @@ const cases: [code: string, facts: Partial<AlertFacts>][] = [
   ['oldest_waiting', { waiting: [{ queue: 'q', oldestReadyMs: hour + 1 }] }],
 ]
 
-test.each(cases)('%s is told, with what to do about it', (code, facts) => {
+test.each(cases)('%s is reported, with what to do about it', (code, facts) => {
   const [alert, ...others] = decideAlerts({ ...quiet, ...facts })
 
   expect(alert).toMatchObject({ code, what: expect.any(String), next: expect.stringMatching(/\w/) })
   expect(others).toEqual([])
 })
 
-test('what is in order is not told', () => {
+test('healthy things are not reported', () => {
   const inOrder: Partial<AlertFacts>[] = [
     {},
     { stale: maxStale },

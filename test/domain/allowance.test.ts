@@ -9,7 +9,7 @@ test('without a limit everything goes now and nothing is counted [A7]', () => {
   expect(takeAllowance(marks, 0, 5).marks).toBe(marks)
 })
 
-test('up to the limit goes now, the next when the oldest is a minute old [A5] [A7]', () => {
+test('up to the limit goes now, and the next when the oldest is a minute old [A5] [A7]', () => {
   const first = takeAllowance([], 2, 100)
   const second = takeAllowance(first.marks, 2, 200)
   const third = takeAllowance(second.marks, 2, 300)
@@ -19,7 +19,7 @@ test('up to the limit goes now, the next when the oldest is a minute old [A5] [A
   expect(takeAllowance(second.marks, 2, 70_000).at).toBe(70_000)
 })
 
-test('no minute ever has more than the limit, whenever one asks [A5] [A7]', () => {
+test('no minute ever has more than the limit, whenever it is asked [A5] [A7]', () => {
   const waits = fc.array(fc.integer({ min: 0, max: 40_000 }), { maxLength: 60 })
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 6 }), waits, (limit, each) => {
@@ -42,7 +42,7 @@ test('no minute ever has more than the limit, whenever one asks [A5] [A7]', () =
   )
 })
 
-test('one who counts by a smaller limit forgets nothing that a larger one needs [A5]', () => {
+test('counting by a smaller limit forgets nothing that a larger one needs [A5]', () => {
   let marks: Marks = [100, 100, 100, 100]
   marks = takeAllowance(marks, 2, 200).marks
 
@@ -55,7 +55,7 @@ test('one who counts by a smaller limit forgets nothing that a larger one needs 
   expect(places).toEqual([200, 201, 60_100])
 })
 
-test('one who counts by a larger limit does not make those who count by a smaller one forget [S5c-19]', () => {
+test('counting by a larger limit does not make smaller ones forget [S5c-19]', () => {
   const first = takeAllowance([], 1, 100)
   const second = takeAllowance(first.marks, 1, 150)
   const other = takeAllowance(second.marks, 6, 200)
@@ -64,14 +64,14 @@ test('one who counts by a larger limit does not make those who count by a smalle
   expect([first.at, second.at, other.at, third.at]).toEqual([100, 60_100, 200, 120_100])
 })
 
-test('nobody waits for those who were put off by a smaller limit [S5c-19]', () => {
+test('no message waits for those that a smaller limit deferred [S5c-19]', () => {
   let marks: Marks = []
   for (let time = 0; time < 100; time++) marks = takeAllowance(marks, 1, 100).marks
 
   expect(takeAllowance(marks, 2, 200).at).toBe(200)
 })
 
-test('whatever the limits, each is kept by who counts by it, and what is remembered is bounded [S5c-19]', () => {
+test('with any mix of limits, each is respected, and the memory is bounded [S5c-19]', () => {
   const asks = fc.array(fc.record({ limit: fc.integer({ min: 1, max: 6 }), wait: fc.nat(40_000) }), {
     maxLength: 80,
   })

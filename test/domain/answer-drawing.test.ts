@@ -35,7 +35,7 @@ test('an object that no row describes is shown whole, each field as its schema s
   )
 })
 
-test('a page is a table of the columns that its row names, and says how to get the next [S6-4]', () => {
+test('a page is a table of the columns its row names, and says how to get the next [S6-4]', () => {
   const page = z.object({ entries: z.array(entry), next: z.string().nullable() })
   const verb = { columns: ['name', ['saved', 'savedAt']] } as unknown as Partial<Verb>
 
@@ -48,7 +48,7 @@ test('a page is a table of the columns that its row names, and says how to get t
   expect(shown(verb, page, { entries: [], next: null })).toBe('(none)')
 })
 
-test('yes and no are sentences with the words of the command in them [S6-4]', () => {
+test('true and false become sentences that use the command’s words [S6-4]', () => {
   const says = { yes: 'removed <ref>', no: 'there is no task "<ref>"' }
 
   expect(shown({ says }, z.boolean(), true)).toBe('removed T-1')

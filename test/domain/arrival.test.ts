@@ -35,7 +35,7 @@ function arriving(fields: Partial<ArrivingItem> = {}): ArrivingItem {
 }
 
 describe('an item', () => {
-  test('arrives in line with its counts, its age and what was said of it', () => {
+  test('is imported in line with its counts, its age and its texts', () => {
     const item = arriveItem(arriving(), merge, at)
 
     expect(item).toMatchObject({
@@ -73,7 +73,7 @@ describe('an item', () => {
     },
   )
 
-  test('keeps when its work began, but not a time that has not come', () => {
+  test('keeps when its work began, but not a time in the future', () => {
     const begun = arriveItem(arriving({ state: 'testing', holder: 'ada', startedAt: 500 }), merge, at)
     const ahead = { startedAt: at.wall + 9, addedAt: at.wall + 5 }
     const early = arriveItem(arriving({ state: 'testing', holder: 'ada', ...ahead }), merge, at)
@@ -82,7 +82,7 @@ describe('an item', () => {
     expect(early).toMatchObject({ startedAt: at.wall, addedAt: at.wall })
   })
 
-  test('that was held by nobody known arrives given back', () => {
+  test('with an unknown holder is imported as released', () => {
     const item = arriveItem(arriving({ state: 'in_progress', holder: null }), task, at)
 
     expect(item).toMatchObject({ state: 'todo', phase: 'ready', agent: null, startedAt: null })
@@ -91,7 +91,7 @@ describe('an item', () => {
   test.each([
     ['merged', 'succeeded', 1000],
     ['failed_terminal', 'failed', null],
-  ])('that was %s has closed %s, on the day it arrived', (state, outcome, startedAt) => {
+  ])('that was %s is imported as closed %s, at the time of the import', (state, outcome, startedAt) => {
     const blocker = itemIn(merge, 'pending', { id: 'other' })
     const fields = { state, startedAt, blockers: [blocker], runAt: at.wall + 1, keptBack: 'no' }
     const item = arriveItem(arriving(fields), merge, at)
@@ -109,7 +109,7 @@ describe('an item', () => {
     })
   })
 
-  test('that waits, or must not be claimed before somebody has looked, is not in line', () => {
+  test('that waits, or needs a look before it is claimed, is not in line', () => {
     const blocker = itemIn(merge, 'pending', { id: 'other' })
     const waiting = arriveItem(arriving({ blockers: [blocker], runAt: at.wall + 1 }), merge, at)
     const kept = arriveItem(arriving({ keptBack: 'deferred there' }), merge, at)
@@ -134,7 +134,7 @@ describe('a lock', () => {
     acquiredAt: 500,
   }
 
-  test('arrives lapsed, above all tokens that were, and is freed', () => {
+  test('is imported as lapsed, above all former tokens, and is freed', () => {
     const lock = arriveLock(old, [], { ...at, floor: 8e15 })
 
     expect(lock).toMatchObject({
@@ -149,11 +149,11 @@ describe('a lock', () => {
     expect(lock && recoverLock(lock, new Map(), at.now)?.after).toBeNull()
   })
 
-  test('without a time was taken now', () => {
+  test('without a time counts as taken now', () => {
     expect(arriveLock({ ...old, acquiredAt: null }, [], { ...at, floor: 0 })?.acquiredAt).toBe(at.wall)
   })
 
-  test('that somebody has here stays away', () => {
+  test('that is held here is not imported', () => {
     const [held] = [arriveLock(old, [], { ...at, floor: 0 })]
 
     expect(arriveLock(old, held ? [held] : [], { ...at, floor: 0 })).toBeNull()
@@ -180,13 +180,13 @@ describe('a run', () => {
     ['paused', { runningSince: null, endedAt: null, pauseReason: 'as it was' }],
     ['failed', { runningSince: null, endedAt: null, pauseReason: 'as it was' }],
     ['completed', { runningSince: null, endedAt: at.wall, pauseReason: null }],
-  ] as const)('arrives %s with its counts and how long it ran', (status, fields) => {
+  ] as const)('is imported as %s with its counts and duration', (status, fields) => {
     const run = arriveRun({ ...old, status }, at)
 
     expect(run).toMatchObject({ status, done: 3, failed: 1, activeMs: 4000, token: 7, version: 1, ...fields })
   })
 
-  test('has no times that have not come, nor an end before its beginning', () => {
+  test('has no times in the future, nor an end before its beginning', () => {
     expect(arriveRun({ ...old, startedAt: at.wall + 5, updatedAt: 7 }, at)).toMatchObject({
       startedAt: at.wall,
       updatedAt: at.wall,

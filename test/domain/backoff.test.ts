@@ -5,7 +5,7 @@ import { adjustBackoff, backoffMs, retryBackoff } from '../../src/domain/backoff
 const anAttempt = fc.integer({ min: 1, max: 5_000 })
 const aDraw = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
 
-describe('waiting before a retry', () => {
+describe('the delay before a retry', () => {
   test.each([
     [1, 1_000],
     [2, 2_000],
@@ -20,7 +20,7 @@ describe('waiting before a retry', () => {
     expect([shortest, longest]).toEqual([longestMs / 2, longestMs])
   })
 
-  test('a wait is a whole number of milliseconds, never none and never beyond the cap [F-06]', () => {
+  test('a delay is a whole number of milliseconds, never zero and never beyond the cap [F-06]', () => {
     fc.assert(
       fc.property(anAttempt, aDraw, (attempt, draw) => {
         const wait = backoffMs(retryBackoff, attempt, draw)
@@ -43,7 +43,7 @@ describe('waiting before a retry', () => {
     )
   })
 
-  test('without a base there is no wait, however often it failed [S5c-14]', () => {
+  test('without a base there is no delay, however often it failed [S5c-14]', () => {
     const none = { baseMs: 0, factor: 10, maxMs: 300_000 }
 
     expect([1, 309, 310, 5_000].map((attempt) => backoffMs(none, attempt, 0.5))).toEqual([0, 0, 0, 0])
@@ -58,7 +58,7 @@ describe('waiting before a retry', () => {
   })
 })
 
-describe('a backoff of which some numbers are given', () => {
+describe('a partly given backoff', () => {
   test.each([
     [undefined, retryBackoff],
     [{}, retryBackoff],

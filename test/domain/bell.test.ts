@@ -52,7 +52,7 @@ describe('the number of a bell [S5e-7]', () => {
     expect(Math.max(...numbers, ...feeds)).toBe(maxBells - 1)
   })
 
-  test('differs by namespace, kind and name, and stays as it is: processes of two versions share a store', () => {
+  test('depends on namespace, kind and name, and never changes: processes of two versions share a store', () => {
     const bells = [
       bellNumber('default', queueBell('jobs')),
       bellNumber('other', queueBell('jobs')),
@@ -99,7 +99,7 @@ describe('an item rings its queue [S5e-7]', () => {
     expect(rung([item(before, after)])).toEqual([])
   })
 
-  test('when a task is no longer held: its agent and machine may take another', () => {
+  test('when a task is no longer held, because its agent and machine may take another', () => {
     const running = itemIn(task, 'in_progress', { queue: 'tasks' })
 
     expect(rung([item(running, itemIn(task, 'done', { queue: 'tasks' }))])).toEqual(
@@ -121,7 +121,7 @@ test('a queue that is changed rings [S5e-7]', () => {
 describe('a lock rings [S5e-7]', () => {
   const held = aLock({ name: 'press', slots: 1 })
 
-  test('when it is given back and when it goes to another, not when it is taken or renewed', () => {
+  test('when it is released or goes to another, not when it is taken or renewed', () => {
     expect(rung([lock(held, null)])).toEqual(numbersOf(lockBell('press')))
     expect(rung([lock(held, { ...held, token: held.token + 1 })])).toEqual(numbersOf(lockBell('press')))
     expect(rung([lock(null, held)])).toEqual([])
@@ -134,7 +134,7 @@ describe('a lock rings [S5e-7]', () => {
     expect(rung([lock({ ...held, name }, null)])).toEqual(numbersOf(lockBell(name), queueBell('merges')))
   })
 
-  test('when somebody leaves its line, unless with the only slot', () => {
+  test('when a waiter leaves its line, unless it takes the only slot', () => {
     const left: BellChange = { table: 'waiter', before: waiter, after: null }
     const bell = numbersOf(lockBell('press'))
 
@@ -173,11 +173,11 @@ describe('a delivery rings its adapter [S5e-7]', () => {
     expect(rung([delivery(due, null)])).toEqual([])
   })
 
-  test('but not when an attempt was made: whoever made it knows when the next is due', () => {
+  test('but not after an attempt: the process that made it knows when the next is due', () => {
     expect(rung([delivery(resting, { ...resting, attempts: 2, nextDueAt: 5 })])).toEqual([])
   })
 
-  test('and everybody when the wait for an answer ends sooner', () => {
+  test('and the inbox when the wait for an answer ends sooner', () => {
     const { message } = aThread(['bob'])
     const bell = numbersOf(inboxBell(inboxAdapter))
     const settles = (dueAt: number | null): Message => ({ ...message, dueAt })

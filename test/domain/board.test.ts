@@ -21,25 +21,22 @@ test('a renewal moves the deadline of the lease that was renewed [S5c-26]', () =
 test.each([
   ['another token', 8],
   ['the same token, as of one millisecond', 7],
-])(
-  'a renewal that comes late leaves the lease alone that has the slot since, under %s [S5c-26]',
-  (_, token) => {
-    const board = new Board()
-    const slot = board.write(lease('a', 7), 2_000)
-    const [read] = [...board.leases()]
-    if (!read) expect.fail('it was written')
+])('a late renewal leaves the lease that now has the slot alone, under %s [S5c-26]', (_, token) => {
+  const board = new Board()
+  const slot = board.write(lease('a', 7), 2_000)
+  const [read] = [...board.leases()]
+  if (!read) expect.fail('it was written')
 
-    board.strike(slot)
-    const reused = board.write(lease('b', token), 2_000)
-    const isExtended = board.extend(read, 3_000)
+  board.strike(slot)
+  const reused = board.write(lease('b', token), 2_000)
+  const isExtended = board.extend(read, 3_000)
 
-    expect(reused).toBe(slot)
-    expect(isExtended).toBe(false)
-    expect(board.deadlineOf(slot)).toBe(2_000)
-  },
-)
+  expect(reused).toBe(slot)
+  expect(isExtended).toBe(false)
+  expect(board.deadlineOf(slot)).toBe(2_000)
+})
 
-test('a lease granted once more has the later of both deadlines [S5c-26]', () => {
+test('a lease granted again has the later of both deadlines [S5c-26]', () => {
   const board = new Board()
   const slot = board.write(lease('a', 7), 2_000)
 
@@ -49,7 +46,7 @@ test('a lease granted once more has the later of both deadlines [S5c-26]', () =>
   expect(board.deadlineOf(slot)).toBe(3_000)
 })
 
-test('a lease that is being given back keeps its slot and is not renewed until it is resumed [S5c-26]', () => {
+test('a lease that is being released keeps its slot and is not renewed until it is resumed [S5c-26]', () => {
   const board = new Board()
   const slot = board.write(lease('a', 7), 2_000)
 
@@ -63,7 +60,7 @@ test('a lease that is being given back keeps its slot and is not renewed until i
 
 const shortLease = { kind: 'lock', id: 'b', token: 8, leaseMs: 600, requestedAt: 1_000 } as const
 
-test('a sleeping caretaker is woken for a lease that needs it earlier, and only once [S5e-6]', () => {
+test('a sleeping caretaker is woken for a lease that is due sooner, and only once [S5e-6]', () => {
   const board = new Board()
   let woken = 0
   board.onEarlierDuty(() => woken++)
@@ -77,7 +74,7 @@ test('a sleeping caretaker is woken for a lease that needs it earlier, and only 
   expect(woken).toBe(2)
 })
 
-test('a caretaker that is awake, or wakes in time by itself, is left alone [S5e-6]', () => {
+test('a caretaker that is awake, or will wake in time, is left alone [S5e-6]', () => {
   const board = new Board()
   let woken = 0
   board.onEarlierDuty(() => woken++)
@@ -104,7 +101,7 @@ test('a lease whose release was refused wakes the caretaker: it is renewed again
   expect(woken).toBe(1)
 })
 
-test('a lease that is written while the caretaker falls asleep is not overlooked [S5e-6]', () => {
+test('a lease recorded while the caretaker falls asleep is not overlooked [S5e-6]', () => {
   const board = new Board()
   const seen = board.writes
   board.write(lease('a', 7), 2_000)
@@ -113,7 +110,7 @@ test('a lease that is written while the caretaker falls asleep is not overlooked
   expect(board.sleep(60_000, board.writes)).toBe(true)
 })
 
-test('the board knows whether anything is on it [S5e-6]', () => {
+test('the board knows whether it is empty [S5e-6]', () => {
   const board = new Board()
   const slot = board.write(lease('a', 7), 2_000)
   const isHolding = board.isHolding

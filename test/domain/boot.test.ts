@@ -24,7 +24,7 @@ describe('by wall time', () => {
     expect(isOfEarlierBoot({ ...signs, awakeAt: null }, kernel)).toBe(expected)
   })
 
-  test('proves nothing where our boot is not known [S5b-3]', () => {
+  test('proves nothing if our boot time is unknown [S5b-3]', () => {
     expect(isOfEarlierBoot(longAgo, { ...kernel, bootedAt: null })).toBe(false)
   })
 })
@@ -40,14 +40,14 @@ describe('by awake time', () => {
     expect(isOfEarlierBoot({ ...justNow, awakeAt }, { ...kernel, bootedAt: null })).toBe(expected)
   })
 
-  test('one that may have beaten just now lives, although the date was wrong when it did [S5b-3]', () => {
+  test('a process that may just have sent a heartbeat is alive, although the date was wrong then [S5b-3]', () => {
     expect(isOfEarlierBoot({ ...longAgo, awakeAt: 8 * minuteMs + 1 }, kernel)).toBe(false)
     expect(isOfEarlierBoot({ ...longAgo, awakeAt: 8 * minuteMs }, kernel)).toBe(true)
   })
 })
 
-describe.runIf(process.platform === 'linux')('what the kernel tells', () => {
-  test('its start is wall time less the time it has run [S5b-3]', () => {
+describe.runIf(process.platform === 'linux')('what the kernel reports', () => {
+  test('its start is wall time minus its uptime [S5b-3]', () => {
     expect(Math.abs((bootedAt(5e12) ?? 0) - (5e12 - uptime() * 1000))).toBeLessThan(1000)
   })
 

@@ -15,7 +15,7 @@ test.each([
   expect(admit(known, met, refusedForMs)).toBe(admission)
 })
 
-test('who has used no branch yet may use any [S5b-14]', () => {
+test('a process that has used no branch yet may use any [S5b-14]', () => {
   expect(admit(null, { timeline: 1, marks: [] }, 0)).toBe('known')
 })
 
@@ -23,25 +23,25 @@ const first: BranchFacts = { timeline: 2, system: 'ours', server: 'first', mark:
 const second: BranchFacts = { ...first, server: 'second', mark: 'two', marks: ['two'] }
 const unused = (facts: BranchFacts) => ({ ...facts, mark: null, marks: [] })
 
-test('of several primaries the one on the highest timeline serves, whatever others have been used [S5b-14]', () => {
+test('of several primaries the one on the highest timeline is used, whatever others have been used [S5b-14]', () => {
   const newest = { ...unused(second), timeline: 3 }
 
   expect(chooseServer([first, newest])).toBe(newest)
   expect(chooseServer([newest], [first])).toBe(newest)
 })
 
-test('of two with the same number the one serves that the store was used on [S5b-14]', () => {
+test('of two with the same number the one that the store was used on is used [S5b-14]', () => {
   expect(chooseServer([unused(first), second])).toBe(second)
   expect(chooseServer([first], [unused(second)])).toBe(first)
 })
 
-test('where that does not decide, nobody goes on [S5b-14]', () => {
+test('if that does not decide, no process continues [S5b-14]', () => {
   expect(chooseServer([first, second])).toBeNull()
   expect(chooseServer([unused(first), unused(second)])).toBeNull()
   expect(chooseServer([first], [second])).toBeNull()
 })
 
-test('one server at two addresses is one, and a server of another cluster is no rival [S5b-14]', () => {
+test('one server at two addresses is one, and a server of another cluster is not a rival [S5b-14]', () => {
   const stranger = { ...second, system: 'theirs' }
 
   expect(chooseServer([first, { ...first }])).toBe(first)

@@ -23,28 +23,28 @@ test('a clock that was checked a moment ago is not doubted [S5b-13]', () => {
   expect(doubtMs({ checkedAt: now + 1_999 })).toBe(0)
 })
 
-test('a mark from before a jump is old, or lies ahead: the clock is doubted for 10 s [S5b-13]', () => {
+test('a mark from before a jump is old or in the future: the clock is doubted for 10 s [S5b-13]', () => {
   expect(doubtMs({ checkedAt: now - jumpMs })).toBe(10_000)
   expect(doubtMs({ checkedAt: now - 15_000 })).toBe(10_000)
   expect(doubtMs({ checkedAt: now + jumpMs })).toBe(10_000)
   expect(doubtMs({ checkedAt: 0 })).toBe(10_000)
 })
 
-test('a jump by less than usual leases have left is doubted until those of short ones have renewed [S5b-13]', () => {
+test('a jump shorter than the rest of a usual lease is doubted until holders of short ones have renewed [S5b-13]', () => {
   expect(doubtMs({ checkedAt: now - 3_000 })).toBe(2_000)
   expect(doubtMs({ checkedAt: now - 14_999 })).toBe(2_000)
 })
 
-test('where nobody renews, nobody can be robbed [S5b-13]', () => {
+test('if no process renews, no live lease can be taken [S5b-13]', () => {
   expect(doubtMs({ checkedAt: now - jumpMs, isAnyoneThere: false })).toBe(0)
   expect(doubtMs({ checkedAt: 0, isAnyoneThere: false, isServerNew: true })).toBe(0)
 })
 
-test('after a restart of the server those who were there may be about to come back [S5b-13]', () => {
+test('after a server restart its clients may be about to come back [S5b-13]', () => {
   expect(doubtMs({ checkedAt: now - jumpMs, isAnyoneThere: false, isServerNew: true })).toBe(10_000)
 })
 
-test('behind a pooler nobody is seen: whoever checked the clock lately counts as there [S5b-13]', () => {
+test('behind a pooler no session is seen: a process that checked the clock lately counts as present [S5b-13]', () => {
   const unseen = { checkedAt: now - jumpMs, isAnyoneThere: false }
 
   expect(doubtMs({ ...unseen, checkedBehindPoolerAt: now - jumpMs })).toBe(10_000)
@@ -52,7 +52,7 @@ test('behind a pooler nobody is seen: whoever checked the clock lately counts as
   expect(doubtMs({ ...unseen, checkedBehindPoolerAt: now - jumpMs - 600_001 })).toBe(0)
 })
 
-test('a mark that stays old is doubted for 10 s in all, whoever looks [S5b-13]', () => {
+test('a mark that stays old is doubted for 10 s in all, whichever process looks [S5b-13]', () => {
   const checkedAt = now - jumpMs
   const since = (ms: number) => ({ checkedAt, unchecked: { since: now - ms, checkedAt } })
 

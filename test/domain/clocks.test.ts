@@ -33,8 +33,8 @@ describe('the tables', () => {
   })
 })
 
-describe('a row that is carried to another store', () => {
-  test('has its lease times on the clock there, and every other value as it was', () => {
+describe('a row that is copied to another store', () => {
+  test('has its lease times on the new clock, and every other value unchanged', () => {
     const row = sample('delivery', { expiresAt: 100, nextDueAt: null, sentAt: 70, token: 9 })
 
     expect(carried('delivery', row)).toMatchObject({
@@ -45,14 +45,14 @@ describe('a row that is carried to another store', () => {
     })
   })
 
-  test('has every time moved where there are many in one field', () => {
+  test('has every time shifted if a field holds several', () => {
     expect(carried('allowance', sample('allowance', { marks: '[1,2]', at: 2 }))).toMatchObject({
       marks: '[5001,5002]',
       at: 5_002,
     })
   })
 
-  test('is told by its events and images as it is afterwards', () => {
+  test('is described by its events and images as it is afterwards', () => {
     const event = sample('event', {
       subject: 'lock',
       change: '{"grantedAt":1,"acquiredAt":2,"name":"x"}',
@@ -69,7 +69,7 @@ describe('a row that is carried to another store', () => {
     expect(carried('image', image)).toMatchObject({ image: '{"dueAt":5001,"createdAt":2}' })
   })
 
-  test('is carried as it is where its JSON is damaged', () => {
+  test('is copied unchanged if its JSON is damaged', () => {
     const damaged = sample('event', { subject: 'lock', change: '{not json', detail: '7' })
 
     expect(carried('event', damaged)).toMatchObject({ change: '{not json', detail: '7' })

@@ -14,7 +14,7 @@ test.each([
   expect(isLost(sent, found)).toBe(is)
 })
 
-test('who was acknowledged nothing has lost nothing [S5b-15]', () => {
+test('a process without acknowledged commits has lost none [S5b-15]', () => {
   expect(isLost(null, { last: null, marks: [] })).toBe(false)
 })
 
@@ -27,7 +27,7 @@ test.each([
   expect(isCommitted(sent, found)).toBe(is)
 })
 
-test('a loss is expected of a process that did not ask for more [S5b-15]', () => {
+test('a process with normal durability expects such losses [S5b-15]', () => {
   const event = { at: 5, agent: 'ada' }
 
   expect(lossOf({ ...event, detail: { durability: 'normal' } })).toEqual({ ...event, isExpected: true })

@@ -11,7 +11,7 @@ test.each([
   expect(counted(count, noun)).toBe(words)
 })
 
-test('sums are kept under any name, also one that every object answers to [S5c-20]', () => {
+test('sums are kept under any name, even one that every object has [S5c-20]', () => {
   const names = ['constructor', '__proto__', 'todo']
 
   const sums = sumByName([...names, ...names].map((name) => [name, 2]))

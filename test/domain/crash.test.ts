@@ -41,7 +41,7 @@ describe('blame', () => {
     expect(blameFor(item, { held })).toBe(blame)
   })
 
-  test('a reboot blames nobody, not even an item that was alone [S5-1]', () => {
+  test('a reboot blames no item, not even one that was alone [S5-1]', () => {
     const rules = { workflow: job, maxCrashes: 3, held: { items: 1, suspects: 0 } }
     const reboot = new Map([['ada-1', { evidence: 'the machine has been restarted since', isReboot: true }]])
 
@@ -55,7 +55,7 @@ describe('blame', () => {
 })
 
 describe('an exposed item', () => {
-  test('runs again at once and is blamed for nothing [S5-1]', () => {
+  test('runs again at once and is not blamed [S5-1]', () => {
     expect(lostTimes(1, 'exposed')).toMatchObject({
       phase: 'ready',
       crashes: 0,
@@ -65,7 +65,7 @@ describe('an exposed item', () => {
     })
   })
 
-  test('is a suspect the second time, in a line of its own [S5-1]', () => {
+  test('is a suspect the second time, in a separate line [S5-1]', () => {
     expect(lostTimes(2, 'exposed')).toMatchObject({
       phase: 'suspect',
       crashes: 0,
@@ -79,20 +79,20 @@ describe('an exposed item', () => {
 })
 
 describe('a suspect', () => {
-  test('can be claimed, and stays one until something speaks for it', () => {
+  test('can be claimed, and stays a suspect until something clears it', () => {
     const held = claimed(lostTimes(2, 'exposed'))
 
     expect(held).toMatchObject({ phase: 'held', suspectedAt: at.wall })
     expect(reclaimItem(held, job, loss('own'), at)).toMatchObject({ phase: 'suspect', crashes: 1 })
   })
 
-  test('is none any more once it has finished', () => {
+  test('is cleared once it has finished', () => {
     const done = completeItem(claimed(lostTimes(2, 'exposed')), job, null, at)
 
     expect(done).toMatchObject({ exposures: 0, suspectedAt: null })
   })
 
-  test('is none any more once its handler came to an end, though by failing', () => {
+  test('is cleared once its handler returned, even with a failure', () => {
     const failure = { error: { message: 'no' }, retryable: true, random: 1 }
     const backoff = { baseMs: 1, factor: 1, maxMs: 1 }
 
@@ -101,7 +101,7 @@ describe('a suspect', () => {
     expect(promoteItem(failed, job)).toMatchObject({ phase: 'ready', exposures: 0 })
   })
 
-  test('stays one where its progress is what it was, in another order of fields [S5c-21]', () => {
+  test('is not cleared by the same progress with its fields in another order [S5c-21]', () => {
     const before = recordProgress(claimed(newItem(job)), { done: 1, left: 2 })
     const lost = reclaimItem(before, job, loss('own'), at)
 
@@ -110,14 +110,14 @@ describe('a suspect', () => {
     expect([same.crashes, same.crashResets]).toEqual([1, 0])
   })
 
-  test('is none any more once it made new progress', () => {
+  test('is cleared by new progress', () => {
     const held = recordProgress(claimed(lostTimes(2, 'exposed')), 'half')
 
     expect(held).toMatchObject({ exposures: 0, suspectedAt: null, crashResets: 1 })
   })
 })
 
-test('an item that kills its process after ever new progress takes no healthy neighbour with it [S5-1] [S5-2]', () => {
+test('an item that kills its process after new progress each time takes no healthy neighbour with it [S5-1] [S5-2]', () => {
   let poison = newItem(job)
   let healthy = Array.from({ length: 4 }, () => newItem(job))
   let crashes = 0
@@ -142,7 +142,7 @@ test('an item that kills its process after ever new progress takes no healthy ne
   expect(healthy.filter(({ quarantinedAt }) => quarantinedAt !== null)).toEqual([])
 })
 
-describe('an own crash', () => {
+describe('an item’s own crash', () => {
   test.each([
     [1, 0],
     [2, 5_000],
@@ -150,11 +150,11 @@ describe('an own crash', () => {
     [4, 180_000],
     [5, 300_000],
     [1_000, 300_000],
-  ])('number %i keeps its item waiting for %i ms [S5-2]', (crashes, waitMs) => {
+  ])('number %i delays it by %i ms [S5-2]', (crashes, waitMs) => {
     expect(crashWaitMs(crashes)).toBe(waitMs)
   })
 
-  test('is followed by a wait that ends by itself [S5-2]', () => {
+  test('is followed by a delay that ends on its own [S5-2]', () => {
     const waiting = lostTimes(2, 'own')
 
     expect(waiting).toMatchObject({ phase: 'waiting', runAt: at.wall + 5_000 })
@@ -167,7 +167,7 @@ describe('progress', () => {
   const attempt = (item: Item, progress: string) =>
     reclaimItem(recordProgress(claimed(item), progress), job, loss('own'), at)
 
-  test('that was known at the last crash clears nothing, so poison that reports its start is stopped [S5-2]', () => {
+  test('that was there at the last crash clears nothing, so poison that reports its start is stopped [S5-2]', () => {
     let item = newItem(job)
     let attempts = 0
     while (item.quarantinedAt === null && attempts < 100) {
@@ -189,14 +189,14 @@ describe('progress', () => {
     expect(attempts).toBe(13)
   })
 
-  test('without a crash before it uses nothing up', () => {
+  test('without an earlier crash uses up nothing', () => {
     let item = claimed(newItem(job))
     for (let page = 0; page < 20; page++) item = recordProgress(item, { page })
 
     expect(item.crashResets).toBe(0)
   })
 
-  test('can speak for an item again after a release from quarantine [S5-2]', () => {
+  test('can clear an item again after a release from quarantine [S5-2]', () => {
     const quarantined = lostTimes(3, 'own', { ...newItem(job), crashResets: 10, exposures: 1 })
 
     expect(releaseItemFromQuarantine(quarantined, job, at)).toMatchObject({
@@ -247,7 +247,7 @@ describe('what a process held when it was lost', () => {
     ])
   })
 
-  test('counts for what has been silent since, and for nothing that gave a sign of life later [S5-1]', () => {
+  test('counts for items that have been silent since, and not for those that showed signs of life later [S5-1]', () => {
     const lost = recordLoss(instance('ada-1'), { items: 5, suspects: 1 }, at.now)
     const [process] = processesOf([lost], new Map([['ada-1', { items: 1, suspects: 0 }]]))
     const item = itemIn(job, 'running')
@@ -257,7 +257,7 @@ describe('what a process held when it was lost', () => {
   })
 })
 
-test('what a process left behind that ended in good order is blamed for nothing [S5-1]', () => {
+test('items left behind by a process that ended cleanly are not blamed [S5-1]', () => {
   const rules = { held: { items: 1, suspects: 0 }, hasEnded: true }
 
   expect(blameFor({ instance: 'ada-1', suspectedAt: null }, rules)).toBe('none')

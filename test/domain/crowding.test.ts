@@ -7,7 +7,7 @@ import {
   spreadAfterSilence,
 } from '../../src/domain/crowding.ts'
 
-test('each look in vain doubles the delay, up to half a second [S5e-7]', () => {
+test('each unsuccessful look doubles the delay, up to half a second [S5e-7]', () => {
   const spans = [0]
   for (let look = 0; look < 9; look++) spans.push(spreadAfterNothing(spans.at(-1) as number))
 

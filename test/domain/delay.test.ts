@@ -13,7 +13,7 @@ test.each([
 })
 
 test.each([[{ runAt: 7, delayMs: 5 }], [{ runAt: null, delayMs: 5 }]])(
-  '%o cannot both be given [S6-25]',
+  '%o cannot be given together [S6-25]',
   (asked) => {
     expect(refusalOf(() => dueAt(asked, 1_000))).toMatchObject({ code: 'INVALID' })
   },

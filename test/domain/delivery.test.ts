@@ -25,7 +25,7 @@ const claimed = Object.freeze(claimDelivery(toBob(), ada, 1_000, at.now))
 const own = { agent: 'ada', token: claimed.token }
 
 describe('a claim', () => {
-  test('is a lease with a token, and nobody finds the delivery due meanwhile [A8] [X1]', () => {
+  test('is a lease with a token, and meanwhile the delivery is not due for others [A8] [X1]', () => {
     expect(claimed).toMatchObject({
       agent: 'ada',
       instance: 'ada-1',
@@ -60,13 +60,13 @@ describe('the record of an attempt', () => {
     })
   })
 
-  test('that failed keeps the reason and the time of the last one that did not [A13]', () => {
+  test('that failed keeps the reason and the time of the last one that succeeded [A13]', () => {
     const after = recordAttempt({ ...claimed, sentAt: 3 }, own, policy, failed, at)
 
     expect(after).toMatchObject({ state: 'failed', attempts: 1, sentAt: 3, lastError: 'gone' })
   })
 
-  test('that was not made gives the claim back [A8]', () => {
+  test('that was not made releases the claim [A8]', () => {
     const after = recordAttempt(claimed, own, policy, { outcome: 'released' }, at)
 
     expect(after).toMatchObject({ attempts: 0, agent: null, nextDueAt: at.now })
@@ -110,13 +110,13 @@ describe('the record of an attempt', () => {
 })
 
 describe('recovery of a delivery', () => {
-  test('holds nothing against one whose sender ended in good order', () => {
+  test('counts nothing against one whose sender ended cleanly', () => {
     const ended = new Map([['ada-1', { evidence: 'it has ended', isReboot: false, hasEnded: true }]])
 
     expect(recoverDelivery(claimed, ended, at.now)?.after).toMatchObject({ crashes: 0, nextDueAt: at.now })
   })
 
-  test('takes what lapsed, or what the dead held, and makes the same attempt due again [A8] [X1]', () => {
+  test('takes what lapsed, or what a dead process held, and makes the same attempt due again [A8] [X1]', () => {
     const lapsed = recoverDelivery(claimed, new Map(), at.now + 1_001)
     const orphan = recoverDelivery(
       claimed,
@@ -132,13 +132,13 @@ describe('recovery of a delivery', () => {
     expect(orphan).toMatchObject({ evidence: 'process 7 is gone', expiredForMs: 0 })
   })
 
-  test('leaves alone what is held by the living and what nobody holds [A8]', () => {
+  test('leaves alone what live processes hold and what nobody holds [A8]', () => {
     expect(recoverDelivery(claimed, new Map(), at.now + 1_000)).toBeNull()
     expect(recoverDelivery(toBob(), new Map(), at.now + 9e9)).toBeNull()
   })
 })
 
-test('what is put off is due later, and so is the end of its wait, if it has one [A5] [A7]', () => {
+test('a deferred delivery is due later, and so is the end of its wait, if it has one [A5] [A7]', () => {
   const later = at.now + 60_000
 
   const deferred = deferDelivery(toBob(), later)
@@ -159,7 +159,7 @@ test('what is put off is due later, and so is the end of its wait, if it has one
 describe('postponing', () => {
   const until = { nextAt: at.now + 500, note: 'soon', progressAt: 9 }
 
-  test('moves the next attempt and everything after it, and ends a retry under way [A6] [A9]', () => {
+  test('moves the next attempt and everything after it, and ends a running retry [A6] [A9]', () => {
     const after = postpone({ ...claimed, attempts: 2 }, policy, until)
 
     expect(after).toMatchObject({
@@ -181,12 +181,12 @@ describe('postponing', () => {
     expect(after).toMatchObject({ nextDueAt: null, givesUpAt: at.now + 120_500, note: 'old', progressAt: 1 })
   })
 
-  test('of one who was told by escalation is the matter of the level [A5]', () => {
+  test('by an agent it escalated to affects the level [A5]', () => {
     expect(postpone(toBob({ level: 1 }), policy, until)).toMatchObject({ nextDueAt: null, givesUpAt: null })
   })
 })
 
-test('closing ends the lease and all times; only an acknowledgement is one [A6]', () => {
+test('closing ends the lease and all times; only an acknowledgement counts as one [A6]', () => {
   const acked = closeDelivery(claimed, 'acked', { wall: 5 })
   const refused = closeDelivery(claimed, 'refused', { wall: 5, note: 'no' })
 
@@ -195,7 +195,7 @@ test('closing ends the lease and all times; only an acknowledgement is one [A6]'
   expect([isOpen(claimed), isOpen(acked)]).toEqual([true, false])
 })
 
-test('a delivery has given up when its wait ended and nobody is sending it [A4]', () => {
+test('a delivery has given up when its wait has ended and no process is sending it [A4]', () => {
   const due = toBob({ givesUpAt: at.now })
 
   expect(hasGivenUp(due, at.now)).toBe(true)
@@ -204,7 +204,7 @@ test('a delivery has given up when its wait ended and nobody is sending it [A4]'
   expect(hasGivenUp(toBob({ givesUpAt: null }), at.now)).toBe(false)
 })
 
-test('reading and restarting are changes of their own [A11] [A5]', () => {
+test('reading and restarting are separate changes [A11] [A5]', () => {
   const read = markRead(toBob(), 4)
   const again = restartDelivery(
     { ...closeDelivery(read, 'unanswered', { wall: 1 }), attempts: 4 },

@@ -43,7 +43,7 @@ const wrong = (...given: Parameters<typeof findings>) =>
   findings(...given).filter(({ level }) => level !== 'ok')
 
 describe('a sound store', () => {
-  test('has nothing but good findings, one for each check', () => {
+  test('has only good findings, one per check', () => {
     const found = findings({})
 
     expect(wrong({})).toEqual([])
@@ -65,13 +65,13 @@ describe('a sound store', () => {
     [1000, '1 KiB'],
     [mebibyte, '1 MiB'],
     [3 * 1024 * mebibyte, '3 GiB'],
-  ])('of %i bytes is told as %s', (storeBytes, words) => {
+  ])('of %i bytes is shown as %s', (storeBytes, words) => {
     const disk = findings({}, { storeBytes }).find(({ check }) => check === 'disk')
 
     expect(disk?.what).toMatch(new RegExp(`^${words}, log 0 KiB`))
   })
 
-  test.each(['storeBytes', 'logBytes', 'freeBytes'])('without %s has no disk to look at', (size) => {
+  test.each(['storeBytes', 'logBytes', 'freeBytes'])('without %s has no disk to check', (size) => {
     expect(findings({}, { [size]: null }).map(({ check }) => check)).not.toContain('disk')
   })
 
@@ -86,7 +86,7 @@ describe('a sound store', () => {
     expect(found).toMatchObject({ check: 'store', level: 'ok', what: expect.stringContaining(words) })
   })
 
-  test('on a server goes by its clock', () => {
+  test('on a server uses the server’s clock', () => {
     const clock = findings({ leaseClockAheadMs: 0 }, { engine: 'postgres' }).find(
       ({ check }) => check === 'clock',
     )
@@ -94,7 +94,7 @@ describe('a sound store', () => {
     expect(clock).toMatchObject({ level: 'ok', what: expect.stringContaining('server clock') })
   })
 
-  test('on a server looks at the transactions of others', () => {
+  test('on a server is checked for other transactions', () => {
     const found = findings({}, { engine: 'postgres' }).find(({ check }) => check === 'transactions')
 
     expect(found).toMatchObject({ level: 'ok', remedy: null })
@@ -111,13 +111,13 @@ describe('other namespaces', () => {
   const names = (count: number, what: { isHealingDue: boolean; isSendingDue: boolean }) =>
     Array.from({ length: count }, (_, index) => ({ namespace: `n${index}`, ...what }))
 
-  test('are named where something lapsed and nobody gave it back [S5c-38]', () => {
+  test('are named if something lapsed there and was not reclaimed [S5c-38]', () => {
     expect(wrong({ neglected: names(1, { isHealingDue: true, isSendingDue: false }) })).toMatchObject([
       { check: 'namespaces', level: 'warning', what: expect.stringContaining('in namespace "n0",') },
     ])
   })
 
-  test('are named where messages wait and nobody sends them, the first five by name [S5c-38]', () => {
+  test('are named if messages wait with no process to send them, the first five by name [S5c-38]', () => {
     expect(wrong({ neglected: names(7, { isHealingDue: false, isSendingDue: true }) })).toMatchObject([
       {
         check: 'namespaces',
@@ -237,7 +237,7 @@ describe('commits that the server lost', () => {
   const at = 100 * day
   const loss = { at, agent: 'ada', isExpected: false }
 
-  test('are told for a week, with how often and when last [S5b-15]', () => {
+  test('are reported for a week, with how many and when last [S5b-15]', () => {
     const commitLosses = [{ ...loss, at: at - 8 * day }, { ...loss, at: at - day, agent: 'bob' }, loss]
 
     const [found, ...others] = wrong({ commitLosses, wall: at + 60_000 })
@@ -248,7 +248,7 @@ describe('commits that the server lost', () => {
     expect(wrong({ commitLosses, wall: at + 8 * day })).toEqual([])
   })
 
-  test('are a notice where nobody asked for more [S5b-15]', () => {
+  test('are a notice with normal durability [S5b-15]', () => {
     const commitLosses = [{ ...loss, isExpected: true }]
 
     expect(wrong({ commitLosses, wall: at })).toMatchObject([{ check: 'commits', level: 'notice' }])
@@ -256,10 +256,10 @@ describe('commits that the server lost', () => {
   })
 })
 
-describe('items that wait for what failed', () => {
+describe('items that wait for a failed one', () => {
   const wait = { item: 'child', queue: 'q', blocker: 'parent', state: 'failed' }
 
-  test('are told with what they wait for and what to do [S5c-50]', () => {
+  test('are reported with what they wait for and what to do [S5c-50]', () => {
     const [found, ...others] = wrong({ vainWaits: [wait] })
 
     expect(others).toEqual([])
@@ -288,7 +288,7 @@ describe('items that wait for what failed', () => {
 })
 const blocker = { pid: 7, role: 'mallory', program: 'psql', usesStore: false, waiting: 2, waitedMs: 10 }
 
-test('a role without any business in the store that holds its locks is named at once [S5d-10]', () => {
+test('a role that does not use the store but holds its locks is named at once [S5d-10]', () => {
   expect(wrong({ lockBlockers: [blocker] }, { engine: 'postgres' })).toEqual([
     {
       check: 'locks',
@@ -300,7 +300,7 @@ test('a role without any business in the store that holds its locks is named at 
   ])
 })
 
-test('one whose locks nobody waits for at the moment is named too, as no fault [S5d-10]', () => {
+test('one whose locks nobody waits for at the moment is named too, but not as a fault [S5d-10]', () => {
   const [found] = wrong({ lockBlockers: [{ ...blocker, waiting: 0, waitedMs: 0 }] }, { engine: 'postgres' })
 
   expect(found).toMatchObject({ check: 'locks', level: 'notice' })

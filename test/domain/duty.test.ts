@@ -7,7 +7,7 @@ test('with nothing held, the caretaker sleeps until its next duty [S5e-6]', () =
   expect(nextDutyAt([9_000, 4_000, Number.POSITIVE_INFINITY], { now: 1_000, isHolding: false })).toBe(4_000)
 })
 
-test('while anything is held, the clocks are compared every 500 ms [S5e-6]', () => {
+test('while anything is held, clocks are compared every 500 ms [S5e-6]', () => {
   expect(nextDutyAt([9_000], { now: 1_000, isHolding: true })).toBe(1_500)
   expect(nextDutyAt([1_200], { now: 1_000, isHolding: true })).toBe(1_200)
 })

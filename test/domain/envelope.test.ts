@@ -15,7 +15,7 @@ test('attempts are marked: first, retry, escalation [A3] [A4]', () => {
   ])
 })
 
-test('a letter nobody waits for any more is marked as such [S5c-47]', () => {
+test('a message whose answer is no longer awaited is marked as such [S5c-47]', () => {
   const given = toBob({ state: 'unanswered', attempts: 4, level: 0 })
   const told = toBob({ state: 'unanswered', attempts: 1, level: 1 })
   const marks = [
@@ -30,7 +30,7 @@ test('a letter nobody waits for any more is marked as such [S5c-47]', () => {
   expect(marks).toEqual(['[DEAD]', '[DEAD]', '[ESCALATED]', '[UNACKNOWLEDGED]', '[RETRY-3]', '[RETRY-3]'])
 })
 
-test('every attempt carries the id of the message and one of its own [A1] [A3]', () => {
+test('every attempt carries the id of the message and its own [A1] [A3]', () => {
   const envelope = envelopeOf(message, toBob(), bob, 2)
 
   expect(envelope).toMatchObject({
@@ -74,7 +74,7 @@ test.each(Object.entries(hostileTexts))(
   },
 )
 
-test('line breaks of the sender are blanks, and a long text is cut [S5d-12]', () => {
+test('line breaks from the sender become blanks, and a long text is cut [S5d-12]', () => {
   const said = (content: string) =>
     envelopeOf({ ...message, content: JSON.stringify(content) }, toBob(), bob, 1).text
 

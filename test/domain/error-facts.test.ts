@@ -26,7 +26,7 @@ test.each(errors)('the table lists the facts of $code', ({ code, facts }) => {
   expect(Object.keys(errorCodes[code].facts).sort()).toEqual(Object.keys(facts).sort())
 })
 
-test('the table knows the fact of a closed handle', () => {
+test('the table includes the fact of a closed handle', () => {
   const { code, facts } = closedError('store.db')
 
   expect(Object.keys(errorCodes[code].facts)).toEqual(expect.arrayContaining(Object.keys(facts)))

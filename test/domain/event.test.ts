@@ -76,7 +76,7 @@ describe('replaying events', () => {
     expect([...replica.keys()]).toEqual([`${subject}:kept`])
   })
 
-  test('a lock taken by force stays where it is kept for its delay [L14]', () => {
+  test('a lock taken by force stays during its delay [L14]', () => {
     const replica = replayAll(
       { subject: 'lock', id: 'press', kind: 'lock.acquired', change: { agent: 'ada', delayedSince: null } },
       { subject: 'lock', id: 'press', kind: 'lock.forced', change: { delayedSince: 7 } },
@@ -95,7 +95,7 @@ describe('replaying events', () => {
     expect(replica.get('lock:press')).toEqual({ agent: 'bob' })
   })
 
-  test('things of different kinds never mix, though their ids are the same', () => {
+  test('things of different kinds never mix, even with equal ids', () => {
     const replica = replayAll(
       { subject: 'queue', id: 'press', kind: 'queue.created', change: { slots: 2 } },
       { subject: 'lock', id: 'press', kind: 'lock.acquired', change: { slot: 0 } },
@@ -107,7 +107,7 @@ describe('replaying events', () => {
     ])
   })
 
-  test('recording only what changed is enough to rebuild any row in its last form', () => {
+  test('recording only what changed is enough to rebuild any row in its latest form', () => {
     const aRow = fc.record({ state: fc.string(), count: fc.nat(3), note: fc.option(fc.string()) })
     fc.assert(
       fc.property(fc.array(aRow, { minLength: 1 }), (forms) => {

@@ -40,13 +40,13 @@ function explained(workflow: Workflow, item: ItemFacts['item'], facts: Partial<I
 describe('a task that belongs on a machine', () => {
   const todo = itemIn(task, 'todo', { key: 'T-1' })
 
-  test('where a process runs can be claimed there [S5c-48]', () => {
+  test('with a running process can be claimed there [S5c-48]', () => {
     const told = explained(task, todo, { host: { name: 'workshop', isRunning: true } })
 
     expect(told).toMatchObject({ verdict: 'ready', why: 'it can be claimed now on workshop', can: [] })
   })
 
-  test('where none runs is stuck, and can be claimed by name [S5c-48]', () => {
+  test('without one is stuck, and can be claimed by name [S5c-48]', () => {
     const told = explained(task, todo, { host: { name: 'workshop', isRunning: false } })
 
     expect(told).toMatchObject({
@@ -58,7 +58,7 @@ describe('a task that belongs on a machine', () => {
 })
 
 describe('an item', () => {
-  test('that can be claimed is ready, with its place in line', () => {
+  test('that can be claimed is ready, with its position in line', () => {
     expect(explained(job, newItem(job), { position: 3 })).toMatchObject({
       verdict: 'ready',
       evidence: ['position 3 in line'],
@@ -100,7 +100,7 @@ describe('an item', () => {
     })
   })
 
-  test('held by nobody known has nobody to ask', () => {
+  test('held by an unknown holder has nobody to ask', () => {
     const item = itemIn(job, 'running', { agent: null })
 
     expect(explained(job, item, { holder: holding(item) })).toMatchObject({
@@ -131,7 +131,7 @@ describe('an item', () => {
     })
   })
 
-  test('in quarantine is stuck, and can be let out', () => {
+  test('in quarantine is stuck, and can be released', () => {
     const item = itemIn(job, 'pending', {
       quarantinedAt: at.wall,
       quarantineReason: 'lost three',
@@ -146,7 +146,7 @@ describe('an item', () => {
     })
   })
 
-  test('that waits for open ones will go on when they succeeded', () => {
+  test('that waits for open ones continues when they have succeeded', () => {
     const item = itemIn(job, 'pending', { waitingFor: ['a', 'b'] })
     const blockers = [newItem(job, { id: 'a', key: 'first' }), newItem(job, { id: 'b' })]
 
@@ -187,7 +187,7 @@ describe('an item', () => {
     expect(explained(job, item, { wall: at.wall + 100_000 })).toMatchObject({ next: [{ inMs: 0 }] })
   })
 
-  test('in a state that is not handed out says which act leads on', () => {
+  test('in a state that is never claimed says which call leads on', () => {
     const review = explained(task, itemIn(task, 'review', { key: 'T-1' }))
     const failed = explained(merge, itemIn(merge, 'failed_retryable'))
     const unknown = explained(job, itemIn(job, 'pending', { state: 'nowhere', phase: 'waiting' }))
@@ -197,7 +197,7 @@ describe('an item', () => {
     expect(unknown).toMatchObject({ verdict: 'stuck', can: [] })
   })
 
-  test('that is closed says how, and whether it can be tried again', () => {
+  test('that is closed says how, and whether it can be retried', () => {
     const failed = explained(
       job,
       itemIn(job, 'failed', { error: { message: 'boom' }, attempts: 3, failures: 3 }),
@@ -219,7 +219,7 @@ describe('a lock', () => {
     return { lock, holder: holding(lock, 'alive', now) }
   }
 
-  test('nobody holds is free, whoever stands in line', () => {
+  test('that nobody holds is free, whoever waits in line', () => {
     expect(explainLock({ name: 'press', slots: [], waiting: 0 })).toMatchObject({
       verdict: 'free',
       evidence: [],
@@ -237,7 +237,7 @@ describe('a lock', () => {
     expect(explainLock({ name: 'press', slots, waiting: 0 })).toMatchObject({ verdict: 'free' })
   })
 
-  test('kept free after a loss waits for the end of its delay', () => {
+  test('in its delay after a loss waits for the end of that', () => {
     const waiting = { name: 'press', slots: [slot({ delayedSince: at.now })], waiting: 0 }
     const over = { ...waiting, slots: [slot({ delayedSince: at.now }, later(ada.leaseMs + 5).now)] }
 
@@ -279,7 +279,7 @@ describe('a run', () => {
     ...fields,
   })
 
-  test('goes on under its lock', () => {
+  test('runs under its lock', () => {
     expect(explainRun(run(), manual())).toMatchObject({
       verdict: 'held',
       evidence: ['2 done, 1 failed, 0 skipped of 10', 'under lock press'],
@@ -359,7 +359,7 @@ describe('a message', () => {
     })
   })
 
-  test('with nobody left to wait for is about to escalate', () => {
+  test('with no answer left to wait for is about to escalate', () => {
     const refused = delivery({ state: 'refused', closedAt: at.wall, nextDueAt: null })
 
     expect(explainMessage({ message: message(), deliveries: [refused] }, at.now).why).toBe(
@@ -367,7 +367,7 @@ describe('a message', () => {
     )
   })
 
-  test('that died can be sent again; one that was answered is closed', () => {
+  test('that became a dead letter can be sent again; one that was answered is closed', () => {
     const acked = delivery({ state: 'acked', ackedAt: at.wall, closedAt: at.wall })
     const dead = explainMessage(
       { message: message({ state: 'dead', closedAt: at.wall }), deliveries: [] },
@@ -392,7 +392,7 @@ describe('a queue', () => {
     lockHolders: [],
   }
 
-  test('with work for the taking is ready', () => {
+  test('with items to claim is ready', () => {
     expect(explainQueue(facts)).toMatchObject({
       verdict: 'ready',
       evidence: ['2 ready, 0 held, 1 waiting', 'the oldest has been ready for 5s'],
@@ -408,7 +408,7 @@ describe('a queue', () => {
     })
   })
 
-  test('too long to be counted says so [S5e-4]', () => {
+  test('too long to count says so [S5e-4]', () => {
     expect(explainQueue({ ...facts, ready: { count: 10_000, more: true } })).toMatchObject({
       why: '10000+ can be claimed now',
       evidence: ['10000+ ready, 0 held, 1 waiting', 'the oldest has been ready for 5s'],
@@ -457,7 +457,7 @@ describe('an agent', () => {
     })
   })
 
-  test('without a process holds by hand, or nothing at all', () => {
+  test('without a process holds manual leases, or nothing', () => {
     expect(explainAgent(facts)).toMatchObject({ verdict: 'gone' })
     expect(explainAgent({ ...facts, holds: 1, lapsed: 1 })).toMatchObject({
       verdict: 'held',
@@ -466,7 +466,7 @@ describe('an agent', () => {
     })
   })
 
-  test('whose processes are all dead is stuck; one out of sight is not', () => {
+  test('whose processes are all dead is stuck; one that cannot be judged is not', () => {
     expect(explainAgent({ ...facts, processes: [process('dead')] })).toMatchObject({
       verdict: 'stuck',
       can: [{ operation: 'recovery.run' }],

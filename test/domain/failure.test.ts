@@ -14,7 +14,7 @@ test('[S5-4] an error keeps its message, its code and its stack', () => {
   })
 })
 
-test('[S5-4] causes are told after it, and a circle of them ends', () => {
+test('[S5-4] the causes of an error follow it, and a cycle of them ends', () => {
   const inner = new Error('inner')
   const outer = new Error('outer', { cause: inner })
   inner.cause = outer
@@ -28,7 +28,7 @@ test('[S5-4] causes are told after it, and a circle of them ends', () => {
   expect(stack.length).toBeLessThanOrEqual(4_000)
 })
 
-test('[S5-4] what has no stack has none, and what throws when it is read says so', () => {
+test('[S5-4] a value without a stack has none, and one that throws when read says so', () => {
   const hostile = {
     get message() {
       throw new Error('never')
@@ -60,7 +60,7 @@ test('[S5-4] a message of 300,000 empty lines is searched for frames once', () =
   expect(performance.now() - startedAt).toBeLessThan(5_000)
 })
 
-test('[S5-4] the log on stderr has the stack below its line, and neither can draw or forge a line', () => {
+test('[S5-4] the log on stderr has the stack below its line, and neither can control a terminal or forge a line', () => {
   const written: string[] = []
   const write = vi.spyOn(process.stderr, 'write').mockImplementation((text) => written.push(String(text)) > 0)
   const failure = {
@@ -81,7 +81,7 @@ test('[S5-4] the log on stderr has the stack below its line, and neither can dra
   ])
 })
 
-test('[S5c-3] whether trying again helps is read off anything, also off what cannot be read', () => {
+test('[S5c-3] whether a retry helps can be read from any value, even an unreadable one', () => {
   const hostile = Object.defineProperty(new Error(), 'retryable', {
     get: () => {
       throw new Error('never')

@@ -33,7 +33,7 @@ describe('a grant was ended by its holder [S5c-30]', () => {
     expect(endByHolder([claimed, end], grant)).toBe(end)
   })
 
-  test('whatever became of it afterwards', () => {
+  test('whatever happened to it afterwards', () => {
     const end = event({ kind: 'item.released', change: freed })
     const next = event({ kind: 'item.claimed', agent: 'bob', token: 8, change: { agent: 'bob', token: 8 } })
 

@@ -27,8 +27,8 @@ const instance = (fields: Partial<Instance> = {}): Instance => ({
 const seen = (liveness: Judged['liveness']): Judged => ({ instance: 'ada-1', liveness, evidence: 'as seen' })
 const nobody = { instances: [], judged: [] }
 
-describe('what is known of a holder', () => {
-  test('of a manual lease nobody can tell whether anybody is alive', () => {
+describe('what is known about a holder', () => {
+  test('for a manual lease, liveness is unknown', () => {
     const holding = describeHolding(aLock({ instance: null }), nobody, at.now)
 
     expect(holding).toMatchObject({
@@ -40,7 +40,7 @@ describe('what is known of a holder', () => {
     expect(holding.evidence).toContain('manual')
   })
 
-  test('a process that ended is dead, whatever somebody saw', () => {
+  test('a process that ended is dead, whatever was observed', () => {
     const ended = {
       instances: [instance({ endedAt: at.wall, endReason: 'closed' })],
       judged: [seen('alive')],
@@ -49,13 +49,13 @@ describe('what is known of a holder', () => {
     expect(judgeProcess('ada-1', ended)).toEqual({ liveness: 'dead', evidence: 'its process ended: closed' })
   })
 
-  test.each(['alive', 'dead', 'unknown'] as const)('what somebody saw counts: %s', (liveness) => {
+  test.each(['alive', 'dead', 'unknown'] as const)('an observation counts: %s', (liveness) => {
     const judged = { instances: [instance()], judged: [seen(liveness)] }
 
     expect(judgeProcess('ada-1', judged)).toEqual({ liveness, evidence: 'as seen' })
   })
 
-  test('where nobody looked, the lease decides', () => {
+  test('without an observation, the lease decides', () => {
     expect(judgeProcess('ada-1', { instances: [instance()], judged: [] })).toEqual({
       liveness: 'unknown',
       evidence: 'nobody here can see process 4711 of host',
@@ -63,7 +63,7 @@ describe('what is known of a holder', () => {
     expect(judgeProcess('ada-1', nobody).evidence).toBe('its process is unknown here')
   })
 
-  test('a row without an expiry has nothing left', () => {
+  test('a row without an expiry has no time left', () => {
     expect(describeHolding(aLock({ expiresAt: null }), nobody, at.now)).toMatchObject({
       remainingMs: 0,
       status: 'stale',
@@ -71,7 +71,7 @@ describe('what is known of a holder', () => {
   })
 })
 
-test('a lease is lost when it lapsed, or when the process behind it is dead', () => {
+test('a lease is lost when it has lapsed, or when its process is dead', () => {
   const bound = (liveness: Judged['liveness'], ms = 0) =>
     describeHolding(aLock(), { instances: [], judged: [seen(liveness)] }, later(ms).now)
 

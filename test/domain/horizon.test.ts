@@ -43,7 +43,7 @@ class Store {
   }
 }
 
-test('a date is believed an hour after it was noted, and the next one an hour later [S5b-10]', () => {
+test('a date is trusted an hour after it was recorded, and the next one an hour later [S5b-10]', () => {
   const store = new Store()
 
   const behind = [30 * minute, 29 * minute, minute, 59 * minute, minute, 10 * day].map((ms) =>
@@ -53,7 +53,7 @@ test('a date is believed an hour after it was noted, and the next one an hour la
   expect(behind).toEqual([null, null, hour, 2 * hour - minute, hour, hour])
 })
 
-test('what is kept for less than an hour waits a minute [S5b-10]', () => {
+test('anything kept for less than an hour waits a minute [S5b-10]', () => {
   expect([1, hour - 1, hour, year].map(waitFor)).toEqual([minute, minute, hour, hour])
   expect(new Store(minute).pass(3 * minute).behind()).toBe(minute)
 })
@@ -69,7 +69,7 @@ describe('a date a year ahead [S5b-10]', () => {
   test.each([
     ['for a minute', 1],
     ['for 59 minutes', 59],
-  ])('%s is never believed', (_, minutes) => {
+  ])('%s is never trusted', (_, minutes) => {
     const store = new Store().pass(5 * hour)
 
     store.set(year)
@@ -81,7 +81,7 @@ describe('a date a year ahead [S5b-10]', () => {
     expect(store.pass(2 * hour).behind()).toBeLessThanOrEqual(2 * hour)
   })
 
-  test('for a day is believed after an hour; once it is corrected, nothing is until an hour later', () => {
+  test('for a day is trusted after an hour; once it is corrected, no date is until an hour later', () => {
     const store = new Store().pass(5 * hour)
 
     const ahead = store
@@ -96,14 +96,14 @@ describe('a date a year ahead [S5b-10]', () => {
     expect(store.pass(minute).behind()).toBe(hour)
   })
 
-  test('for ever is believed after two hours at the most', () => {
+  test('forever is trusted after two hours at most', () => {
     const store = new Store().pass(5 * hour).set(year)
 
     expect(store.pass(2 * hour).behind()).toBeLessThanOrEqual(2 * hour)
   })
 })
 
-test('a date that was behind is believed, which keeps things longer, and the right one two hours after it is back', () => {
+test('a date that was behind is trusted, which keeps things longer, and the right one two hours after its correction', () => {
   const store = new Store().pass(5 * hour)
 
   const behind = store
@@ -127,7 +127,7 @@ test('corrections of seconds change nothing', () => {
   expect(store.behind()).toBeLessThanOrEqual(2 * hour)
 })
 
-test('a machine that sleeps stalls nothing: its wall clock runs ahead of its lease clock [S5b-10]', () => {
+test('a machine that sleeps delays nothing: its wall clock runs ahead of its lease clock [S5b-10]', () => {
   const store = new Store()
 
   for (let nights = 0; nights < 30; nights++) store.pass(8 * hour).set(16 * hour)
@@ -137,7 +137,7 @@ test('a machine that sleeps stalls nothing: its wall clock runs ahead of its lea
   expect(store.pass(hour).behind()).toBeLessThanOrEqual(2 * hour)
 })
 
-test('a lease clock that went back, as after a failover, starts the hour anew [S5b-10]', () => {
+test('a lease clock that went back, as after a failover, restarts the hour [S5b-10]', () => {
   const store = new Store().pass(90 * minute)
   store.now -= day
 
@@ -146,7 +146,7 @@ test('a lease clock that went back, as after a failover, starts the hour anew [S
   expect([soon, later]).toEqual([150 * minute - 1 * minute, hour])
 })
 
-test('a lease clock that jumped with the date, as at a boot or on a server, believes only what was noted before [S5b-10]', () => {
+test('a lease clock that jumped with the date, as at a boot or on a server, trusts only what was recorded before [S5b-10]', () => {
   const store = new Store().pass(90 * minute)
   store.now += year
   store.set(year)
@@ -160,21 +160,21 @@ test('a lease clock that jumped with the date, as at a boot or on a server, beli
   expect(store.pass(2 * hour).behind()).toBeLessThanOrEqual(2 * hour)
 })
 
-test('a date that was believed holds while the wall clock has not gone behind it', () => {
+test('a trusted date holds while the wall clock is not behind it', () => {
   expect(isSettled(null, { wall: 1 })).toBe(true)
   expect(isSettled(5, { wall: 5 })).toBe(true)
   expect(isSettled(5, { wall: 4 })).toBe(false)
 })
 
 describe('the date both clocks agree on [S5b-10]', () => {
-  test('is that of the wall while none is believed', () => {
+  test('is the wall clock while none is trusted', () => {
     const store = new Store()
 
     expect(agreedWall(store.kept, store)).toBe(store.wall)
     expect(agreedWall(store.look().kept, store)).toBe(store.wall)
   })
 
-  test('is the wall clock, or the believed date as the lease clock continues it, whichever is earlier', () => {
+  test('is the wall clock, or the trusted date as the lease clock continues it, whichever is earlier', () => {
     const store = new Store().pass(5 * hour)
     const at = store.wall
 
@@ -183,7 +183,7 @@ describe('the date both clocks agree on [S5b-10]', () => {
     expect([plain, ahead, behind]).toEqual([at, at, at - year])
   })
 
-  test('does not go behind the believed date when the lease clock went back', () => {
+  test('does not fall behind the trusted date when the lease clock went back', () => {
     const store = new Store().pass(hour)
     store.now = 0
 

@@ -33,7 +33,7 @@ const running: Instance = Object.freeze({
 })
 
 describe('an instance that ends', () => {
-  test('says when and why, one version later, and stays the same incarnation', () => {
+  test('records when and why, one version later, and stays the same instance', () => {
     const ended = endInstance(running, 'its process is gone', at.wall + 10)
 
     expect(ended).toEqual({
@@ -44,7 +44,7 @@ describe('an instance that ends', () => {
     })
   })
 
-  test('never ends before it started, though the wall clock was set back', () => {
+  test('never ends before it started, even if the wall clock was set back', () => {
     const ended = endInstance(running, 'closed', at.wall - 3_600_000)
 
     expect(ended.endedAt).toBe(running.startedAt)
@@ -55,7 +55,7 @@ describe('a process that joins', () => {
   const { id, bootId, pidNamespace, hostName, pid, startTime } = running
   const identity = { id, bootId, pidNamespace, hostName, pid, startTime }
 
-  test('lives from its first moment on [T12]', () => {
+  test('is alive from its first moment [T12]', () => {
     expect(startInstance(identity, { agent: 'ada', registeredBy: 'bob', seenAt: at.now }, at.wall)).toEqual({
       ...running,
       beatAt: at.wall,
@@ -75,7 +75,7 @@ describe('a process that joins', () => {
   )
 })
 
-describe('a process that says nothing', () => {
+describe('a silent process', () => {
   const silent = { ...running, seenAt: at.now - silentAfterMs - 1 }
 
   test('counts as silent after ten minutes on the lease clock, not before [S5c-1]', () => {
@@ -84,7 +84,7 @@ describe('a process that says nothing', () => {
     expect(isSilent({ ...silent, seenAt: at.now - silentAfterMs }, at.now)).toBe(false)
   })
 
-  test('is none that has ended, or that never beats [S5c-1]', () => {
+  test('does not include one that has ended, or that never beats [S5c-1]', () => {
     expect(isSilent({ ...silent, endedAt: at.wall }, at.now)).toBe(false)
     expect(isSilent({ ...silent, seenAt: null }, at.now)).toBe(false)
   })

@@ -5,7 +5,7 @@ import { decideLines } from '../../src/domain/item-lines.ts'
 const job = builtInWorkflow('job') ?? null
 const anything = { states: null, phase: null, quarantined: null }
 
-test('a list of everything looks everywhere', () => {
+test('a list of everything searches all phases', () => {
   expect(decideLines(anything, job)).toEqual({
     lines: ['ready', 'suspect', 'waiting', 'held', 'closed'],
     failedOnly: false,
@@ -27,11 +27,11 @@ test.each([
   [['no such state'], everywhere, false, false],
   [['failed', 'constructor'], everywhere, false, false],
   [[], ['waiting'], false, true],
-])('items in %j can only stand in %j [S5e-3]', (states, lines, failedOnly, quarantinedOnly) => {
+])('items in %j can only be in %j [S5e-3]', (states, lines, failedOnly, quarantinedOnly) => {
   expect(decideLines({ ...anything, states }, job)).toEqual({ lines, failedOnly, quarantinedOnly })
 })
 
-test('what is set aside waits or came held, and what an agent has is held [S5e-3]', () => {
+test('quarantined items wait or were held, and an agent’s items are held [S5e-3]', () => {
   expect(decideLines({ ...anything, quarantined: true }, job).lines).toEqual(['waiting', 'held'])
   expect(decideLines({ ...anything, quarantined: false, states: ['running'] }, job).lines).toEqual(['held'])
   expect(decideLines({ ...anything, quarantined: false }, job).lines).toHaveLength(5)
@@ -39,7 +39,7 @@ test('what is set aside waits or came held, and what an agent has is held [S5e-3
   expect(decideLines({ ...anything, phase: 'ready', states: ['running'] }, job).lines).toEqual([])
 })
 
-test('of a workflow that nobody knows, items may stand anywhere', () => {
+test('items of an unknown workflow may be anywhere', () => {
   expect(decideLines({ ...anything, states: ['failed'] }, null)).toEqual({
     lines: everywhere,
     failedOnly: false,

@@ -3,7 +3,7 @@ import type { Item } from '../../src/domain/item.ts'
 import { brokenRule } from '../../src/domain/item-soundness.ts'
 import { itemIn, job, merge, printing, statesOf, task } from './samples.ts'
 
-test('an item in any state of any workflow keeps every rule', () => {
+test('an item in any state of any workflow satisfies every rule', () => {
   for (const workflow of [job, merge, task, printing]) {
     for (const state of statesOf(workflow)) expect(brokenRule(itemIn(workflow, state)), state).toBeNull()
   }

@@ -68,7 +68,7 @@ test('items that are read, created, claimed and completed have their fields in o
 })
 
 describe('a new item', () => {
-  test('waits ready in its first state, held by nobody, with priority 5 and nothing counted [Q1] [Q5]', () => {
+  test('is ready in its first state, without a holder, with priority 5 and all counts at zero [Q1] [Q5]', () => {
     const item = newItem(job, { submittedBy: 'eve' })
 
     expect(item).toEqual({
@@ -121,7 +121,7 @@ describe('a new item', () => {
     })
   })
 
-  test('keeps what it is given, a priority of 0 included', () => {
+  test('keeps what it is given, including a priority of 0', () => {
     const given = {
       priority: 0,
       key: 'feature',
@@ -137,7 +137,7 @@ describe('a new item', () => {
     ['in the past', at.wall - 1, null, 'ready'],
     ['now', at.wall, null, 'ready'],
     ['in the future', at.wall + 1, at.wall + 1, 'waiting'],
-  ])('that is due %s is claimable exactly when its time has come [Q12]', (_, runAt, kept, phase) => {
+  ])('that is due %s is claimable exactly from that time on [Q12]', (_, runAt, kept, phase) => {
     expect(newItem(job, { runAt })).toMatchObject({ runAt: kept, phase })
   })
 
@@ -171,7 +171,7 @@ describe('a new item', () => {
     expect(item).toMatchObject({ blockers: ['p'], waitingFor: ['p'] })
   })
 
-  test('may stand ten deep in a stack, and not eleven [Q22]', () => {
+  test('may be ten levels deep in a stack, but not eleven [Q22]', () => {
     const under = (depth: number) =>
       itemIn(merge, 'pending', {
         id: 'p',
@@ -186,7 +186,7 @@ describe('a new item', () => {
     expect(refusal.what).toBe('a stack of 12 items is too deep')
   })
 
-  test('is refused under a parent that stands on it, with the way round [Q22]', () => {
+  test('is refused under a parent that is stacked on it, with a remedy [Q22]', () => {
     const parent = itemIn(merge, 'pending', { id: 'p', ancestors: ['root', 'i1'] })
 
     const refusal = refusalOf(() => newItem(merge, { id: 'i1', parent }))
@@ -230,7 +230,7 @@ describe('claiming', () => {
     })
   })
 
-  test('gives a larger token than any claim before, though the clock stands still [Z7]', () => {
+  test('gives a larger token than any claim before, even if the clock stands still [Z7]', () => {
     const first = claimItem(newItem(job), job, ada, at)
     const released = releaseItem(first, job, at)
 
@@ -239,7 +239,7 @@ describe('claiming', () => {
     expect(second.token).toBeGreaterThan(first.token)
   })
 
-  test('never makes an item look started after its last change, though the wall clock was set back', () => {
+  test('never makes an item look started after its last change, even if the wall clock was set back', () => {
     const claimed = claimItem(newItem(job), job, ada, { now: at.now, wall: at.wall - 3_600_000 })
 
     expect(claimed.startedAt).toBeLessThanOrEqual(claimed.stateChangedAt)
@@ -270,7 +270,7 @@ describe('claiming', () => {
     },
   )
 
-  test('is refused for a damaged row that stands ready in a state nobody can claim', () => {
+  test('is refused for a damaged row that is ready in a state that cannot be claimed', () => {
     const damaged = itemIn(job, 'cancelled', { phase: 'ready' })
 
     expect(refusalOf(() => claimItem(damaged, job, ada, at)).code).toBe('ILLEGAL_MOVE')
@@ -280,7 +280,7 @@ describe('claiming', () => {
 describe('acting as the holder', () => {
   const running = itemIn(job, 'running')
 
-  test('is allowed under the current token, and late after the lapse', () => {
+  test('is allowed under the current token, and marked late after the lapse', () => {
     const inTime = assertHolds(running, { agent: 'ada', token: running.token }, at.now + ada.leaseMs)
     const late = assertHolds(running, { agent: 'ada', token: running.token }, at.now + ada.leaseMs + 1)
 
@@ -357,7 +357,7 @@ describe('moving', () => {
     })
   })
 
-  test('to a closed state says when and how it closed, and keeps when it was started', () => {
+  test('to a closed state records when and how it closed, and keeps when it was started', () => {
     const moved = moveItem(itemIn(task, 'in_progress'), task, 'done', later(7))
 
     expect(moved).toMatchObject({
@@ -369,13 +369,13 @@ describe('moving', () => {
     })
   })
 
-  test('to a state nobody knows is refused, also from a closed one', () => {
+  test('to an unknown state is refused, even from a closed one', () => {
     const refusal = refusalOf(() => moveItem(itemIn(job, 'done'), job, 'runing', at))
 
     expect(refusal).toMatchObject({ code: 'INVALID', facts: { state: 'runing' } })
   })
 
-  test('into a held state without a claim is refused: it would be held by nobody', () => {
+  test('into a held state without a claim is refused: it would have no holder', () => {
     const shortcut: Workflow = {
       ...printing,
       states: { ...printing.states, queued: { claimTo: 'inking', moves: ['drying'] } },
@@ -433,7 +433,7 @@ describe('completing', () => {
     expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: state, to: 'completed' } })
   })
 
-  test('is known again by the token it was done under, and by no other [D-16]', () => {
+  test('is recognized by the token it was done under, and by no other [D-16]', () => {
     const running = itemIn(job, 'running')
     const done = completeItem(running, job, null, at)
 
@@ -442,13 +442,13 @@ describe('completing', () => {
     expect(known).toEqual([true, false, false])
   })
 
-  test.each(['running', 'failed', 'cancelled'])('is not believed of an item that is %s', (state) => {
+  test.each(['running', 'failed', 'cancelled'])('is not recognized for an item that is %s', (state) => {
     expect(isCompletedUnder(itemIn(job, state, { token: 7 }), 7)).toBe(false)
   })
 })
 
 describe('failing', () => {
-  test('a job goes back into line to wait while attempts are left, and is not closed [Q19] [Z10]', () => {
+  test('a job goes back to waiting while attempts are left, and is not closed [Q19] [Z10]', () => {
     const failed = failItem(itemIn(job, 'running'), job, failure(true), at)
 
     expect(failed).toMatchObject({
@@ -472,7 +472,7 @@ describe('failing', () => {
     expect(waits).toEqual([1_000, 2_000, 4_000])
   })
 
-  test('a job that says it is not worth repeating fails for good at once [Q19]', () => {
+  test('a job reported as not retryable fails for good at once [Q19]', () => {
     const failed = failItem(itemIn(job, 'running'), job, failure(false), at)
 
     expect(failed).toMatchObject({
@@ -509,7 +509,7 @@ describe('failing', () => {
   test.each([
     ['job', 'running', 'failed'],
     ['merge', 'testing', 'failed_terminal'],
-  ])('the last failure allowed ends %s from %s in %s, however repeatable [Q19]', (name, state, to) => {
+  ])('the last failure allowed ends %s from %s in %s, even if retryable [Q19]', (name, state, to) => {
     const workflow = workflowNamed(name)
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 20 }), (maxAttempts) => {
@@ -552,14 +552,14 @@ describe('failing', () => {
   test.each([
     ['the last attempt allowed', 2, true],
     ['a failure not worth repeating', 0, false],
-  ])('a task waits before it can be claimed again also after %s', (_, failures, retryable) => {
+  ])('a task also waits before it can be claimed again after %s', (_, failures, retryable) => {
     const failed = failItem(itemIn(task, 'in_progress', { failures }), task, failure(retryable), at)
 
     expect(failed).toMatchObject({ state: 'todo', phase: 'waiting', failures: failures + 1 })
     expect(failed.runAt).toBeGreaterThan(at.wall)
   })
 
-  test('without a state of its own for it, a repeatable failure leads where any failure leads', () => {
+  test('without a separate state for it, a retryable failure leads where any failure leads', () => {
     const failed = failItem(itemIn(printing, 'inking'), printing, failure(true), at)
 
     expect(failed).toMatchObject({ state: 'smudged', outcome: 'failed', runAt: null })
@@ -580,24 +580,27 @@ describe('failing', () => {
 })
 
 describe('releasing', () => {
-  test.each(everyHeldState)('%s: %s goes back into line, no failure and no crash [Z9]', (name, state) => {
-    const workflow = workflowNamed(name)
-    const item = itemIn(workflow, state, { failures: 1, crashes: 2 })
+  test.each(everyHeldState)(
+    '%s: %s goes back into line, without a failure or a crash [Z9]',
+    (name, state) => {
+      const workflow = workflowNamed(name)
+      const item = itemIn(workflow, state, { failures: 1, crashes: 2 })
 
-    const released = releaseItem(item, workflow, at)
+      const released = releaseItem(item, workflow, at)
 
-    expect(released).toMatchObject({
-      state: workflow.initial,
-      phase: 'ready',
-      agent: null,
-      startedAt: null,
-      failures: 1,
-      crashes: 2,
-      quarantinedAt: null,
-    })
-  })
+      expect(released).toMatchObject({
+        state: workflow.initial,
+        phase: 'ready',
+        agent: null,
+        startedAt: null,
+        failures: 1,
+        crashes: 2,
+        quarantinedAt: null,
+      })
+    },
+  )
 
-  test('what nobody holds is refused', () => {
+  test('an item that nobody holds is refused', () => {
     const refusal = refusalOf(() => releaseItem(itemIn(merge, 'failed_retryable'), merge, at))
 
     expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: 'failed_retryable' } })
@@ -605,7 +608,7 @@ describe('releasing', () => {
 })
 
 describe('retrying', () => {
-  test('a failed job opens it again with its failures forgiven [Q20] [C-04]', () => {
+  test('a failed job reopens it with its failures reset [Q20] [C-04]', () => {
     const item = itemIn(job, 'failed', { failures: 3, error: { message: 'x' }, startedAt: at.wall })
 
     const retried = retryItem(item, job, later(9))
@@ -622,7 +625,7 @@ describe('retrying', () => {
     })
   })
 
-  test('a failed merge opens it again with its failures still counted [Q20]', () => {
+  test('a failed merge reopens it with its failures still counted [Q20]', () => {
     const item = itemIn(merge, 'failed_retryable', { failures: 2, error: { message: 'x' } })
 
     expect(retryItem(item, merge, at)).toMatchObject({
@@ -660,7 +663,7 @@ describe('retrying', () => {
     ['merge', 'merged'],
     ['merge', 'cancelled'],
     ['task', 'done'],
-  ])('%s from %s is refused, though failures were counted [Q20]', (name, state) => {
+  ])('%s from %s is refused, even if failures were counted [Q20]', (name, state) => {
     const workflow = workflowNamed(name)
     const item = itemIn(workflow, state, { failures: 2 })
 
@@ -681,7 +684,7 @@ describe('cancelling', () => {
     ['job', 'pending'],
     ['merge', 'pending'],
     ['merge', 'failed_retryable'],
-  ])('%s from %s closes it badly, with no holder to be told [C-05]', (name, state) => {
+  ])('%s from %s closes it as failed, with no holder to notify [C-05]', (name, state) => {
     const workflow = workflowNamed(name)
 
     const cancelled = cancelItem(itemIn(workflow, state), workflow, at)
@@ -729,13 +732,13 @@ describe('cancelling', () => {
     expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { from: state, to: 'cancelled' } })
   })
 
-  test('says of what is merged that it is in a terminal state [C-06]', () => {
+  test('reports a merged item as terminal [C-06]', () => {
     const refusal = refusalOf(() => cancelItem(itemIn(merge, 'merged'), merge, at))
 
     expect(refusal.next).toContain('terminal state')
   })
 
-  test('is refused under a workflow that knows no cancelling, and says what to do [S5c-48]', () => {
+  test('is refused under a workflow without cancelling, with what to do instead [S5c-48]', () => {
     const refusal = refusalOf(() => cancelItem(itemIn(task, 'todo'), task, at))
 
     expect(refusal.next).toContain('remove it instead')
@@ -789,7 +792,7 @@ describe('reclaiming from a lost holder', () => {
     },
   )
 
-  test('what was lost while merging brings its journal to the next worker [Q14]', () => {
+  test('an item lost while merging brings its journal to the next worker [Q14]', () => {
     const item = itemIn(merge, 'merging', { data: { journal: ['pushed head1'] } })
 
     const reclaimed = reclaimItem(item, merge, crash, at)
@@ -829,7 +832,7 @@ describe('reclaiming from a lost holder', () => {
     })
   })
 
-  test('what nobody can hold is refused', () => {
+  test('an item that cannot be held is refused', () => {
     expect(refusalOf(() => reclaimItem(itemIn(job, 'done'), job, crash, at)).code).toBe('ILLEGAL_MOVE')
   })
 
@@ -870,7 +873,7 @@ describe('quarantine', () => {
     expect(refusalOf(() => releaseItemFromQuarantine(newItem(job), job, at)).code).toBe('INVALID')
   })
 
-  test('ends in the first state for an item whose state nobody knows', () => {
+  test('ends in the first state for an item in an unknown state', () => {
     const aside = quarantineItem({ ...itemIn(job, 'running'), state: 'dreaming' }, 'unknown state', at)
 
     const released = releaseItemFromQuarantine(aside, job, at)
@@ -878,7 +881,7 @@ describe('quarantine', () => {
     expect(released).toMatchObject({ state: 'pending', phase: 'ready', quarantinedAt: null })
   })
 
-  test('ends in line for an item set aside while held, not in a hold without a holder [Q1]', () => {
+  test('ends in line for an item quarantined while held, not in a held state without a holder [Q1]', () => {
     const aside = quarantineItem(itemIn(job, 'running'), 'its workflow was unknown', at)
 
     const released = releaseItemFromQuarantine(aside, job, at)
@@ -908,7 +911,7 @@ describe('small changes', () => {
     })
   })
 
-  test('a new priority is a change, the same one is none', () => {
+  test('a new priority is a change, and the same one is not', () => {
     const item = newItem(job)
 
     expect(setItemPriority(item, 0)).toEqual({ ...item, priority: 0, version: 2 })
@@ -1011,7 +1014,7 @@ function begin(workflow: Workflow, { runAt, isBlocked }: { runAt: number | null;
 }
 
 describe('any history of an item', () => {
-  test('keeps every fact of the row true to its state [Q1]', () => {
+  test('keeps every field of the row consistent with its state [Q1]', () => {
     fc.assert(
       fc.property(aWorkflow, aBeginning, aHistory, (workflow, beginning, history) => {
         for (const item of live(begin(workflow, beginning), workflow, history)) {
@@ -1090,7 +1093,7 @@ describe('any history of an item', () => {
     )
   })
 
-  test('gives the same result each time it is lived [E-12]', () => {
+  test('gives the same result each time it is replayed [E-12]', () => {
     fc.assert(
       fc.property(aWorkflow, aBeginning, aHistory, (workflow, beginning, history) => {
         const once = live(begin(workflow, beginning), workflow, history)
@@ -1118,13 +1121,13 @@ describe('any history of an item', () => {
   })
 })
 
-test('the place of an item that has closed cannot be changed [E-08]', () => {
+test('the position of a closed item cannot be changed [E-08]', () => {
   const refusal = refusalOf(() => setItemPriority(itemIn(job, 'done'), 1))
 
   expect(refusal.code).toBe('ILLEGAL_MOVE')
 })
 
-describe('promises at the edges of an item', () => {
+describe('edge cases of an item', () => {
   test('two items cannot be told to wait for each other [Q22]', () => {
     const waiting = itemIn(merge, 'pending', { id: 'i2', blockers: ['i1'], waitingFor: ['i1'] })
 
@@ -1160,7 +1163,7 @@ describe('promises at the edges of an item', () => {
     expect(awaitedFirst({ blockers })).toEqual(['b'])
   })
 
-  test('a circle is seen from whichever side was walked to its end [S5e-11]', () => {
+  test('a cycle is found from whichever side was walked to its end [S5e-11]', () => {
     const many = Array.from({ length: maxWalked }, (_, number) => `m${number}`)
     const blockers = [itemIn(task, 'todo', { id: 'z' })]
     const x = itemIn(task, 'todo', { id: 'x' })
@@ -1184,7 +1187,7 @@ describe('promises at the edges of an item', () => {
     })
   })
 
-  test('new blockers make a free item wait until they succeed, and none frees it', () => {
+  test('new blockers make a free item wait until they succeed, and removing them all frees it', () => {
     const done = itemIn(task, 'done', { id: 'd' })
     const open = itemIn(task, 'todo', { id: 'o' })
 
@@ -1212,7 +1215,7 @@ describe('promises at the edges of an item', () => {
     expect(refusal.code).toBe('ILLEGAL_MOVE')
   })
 
-  test('a task in review goes back into work only for somebody who asks for it [T2]', () => {
+  test('a task in review goes back to work only on request [T2]', () => {
     const review = itemIn(task, 'review')
 
     const claimed = claimItemByName(review, task, ada, at)
@@ -1239,7 +1242,7 @@ describe('promises at the edges of an item', () => {
     )
   })
 
-  test('a damaged row set aside in a closed state is released closed in every respect [Q1]', () => {
+  test('a damaged row quarantined in a closed state is released as fully closed [Q1]', () => {
     const damaged = { ...itemIn(job, 'running'), state: 'done' }
     const aside = quarantineItem(damaged, 'not a held state', at)
 

@@ -36,7 +36,7 @@ test.each([
   expect(parseJsonText(text)).toEqual(JSON.parse(text))
 })
 
-test('what is no JSON is a syntax error', () => {
+test('a text that is not JSON is a syntax error', () => {
   expect(() => parseJsonText('{"a":')).toThrow(SyntaxError)
 })
 

@@ -113,7 +113,7 @@ const refused: Record<string, { value: unknown; path: string; words: string }> =
   },
 }
 
-describe('what JSON cannot carry is refused with its path', () => {
+describe('values that JSON cannot represent are refused with their path', () => {
   test.each(Object.entries(refused))('%s [S5-20]', (_what, { value, path, words }) => {
     for (const read of [jsonText, copy]) {
       const fault = faultOf(() => read(value, enough))
@@ -125,7 +125,7 @@ describe('what JSON cannot carry is refused with its path', () => {
   })
 })
 
-describe('what JSON carries is kept', () => {
+describe('values that JSON can represent are kept', () => {
   test.each([
     { value: null, text: 'null' },
     { value: 'half \ud800', text: '"half \\ud800"' },
@@ -150,20 +150,20 @@ describe('what JSON carries is kept', () => {
     expect(JSON.stringify(copy(value, enough))).toBe(text)
   })
 
-  test('a field named __proto__ is a field', () => {
+  test('a field named __proto__ is an ordinary field', () => {
     const value = { when: new Date(0), nested: JSON.parse('{"__proto__":{"a":1}}') }
 
     expect(jsonText(value, enough)).toContain('{"__proto__":{"a":1}}')
   })
 
-  test('a getter that changes its answer while it is looked at is kept as it answers then [S5-20]', () => {
+  test('a getter that changes its value is read once and kept [S5-20]', () => {
     let asked = 0
     const value = { get n() { return ++asked === 2 ? 1n : asked } } // biome-ignore format: one thing
 
     expect(jsonText(value, enough)).toBe('{"n":3}')
   })
 
-  test('toJSON and getters are asked once [S5-31]', () => {
+  test('toJSON and getters are called once [S5-31]', () => {
     let asked = 0
     const value = { a: { toJSON: () => ++asked }, get b() { return ++asked } } // biome-ignore format: one thing
 
@@ -204,7 +204,7 @@ describe('bounds', () => {
     expect(faultOf(() => jsonText('é'.repeat(500), enough)).facts).toEqual({ bytes: 1002, maxBytes: enough })
   })
 
-  test('parts that are shared without number are not followed', () => {
+  test('exponentially shared parts are not expanded', () => {
     let value: unknown = []
     for (let level = 0; level < 60; level++) value = [value, value]
     let fields: unknown = {}

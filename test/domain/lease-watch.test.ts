@@ -40,7 +40,7 @@ describe('a lease seen from outside', () => {
     })
   })
 
-  test('is near when it ends within what is given, as given [T10] [S5-13]', () => {
+  test('is near when it ends within the given time, used unchanged [T10] [S5-13]', () => {
     const generous = { ...look, thresholds: { nearMs: leaseMs, staleMs: 0 } }
 
     expect(watchLease(endingIn(leaseMs - 1), generous).isNear).toBe(true)

@@ -90,11 +90,11 @@ describe('expiry', () => {
     expect([isExpired(row, now), isExpired(row, now + 1)]).toEqual([false, true])
   })
 
-  test('a held row without an expiry has lapsed, so that it is never held for ever', () => {
+  test('a held row without an expiry has lapsed, so that it is never held forever', () => {
     expect(isExpired({ expiresAt: null }, now)).toBe(true)
   })
 
-  test('once lapsed, a lease does not come back by waiting', () => {
+  test('a lapsed lease does not come back by waiting', () => {
     fc.assert(
       fc.property(aTime, aTime, fc.nat(), (expiresAt, moment, wait) => {
         fc.pre(isExpired({ expiresAt }, moment))
@@ -130,7 +130,7 @@ describe('the status of a lease', () => {
   test.each([
     ['live', 100 * second],
     ['near', 100 * second - 1],
-  ])('a lease of unknown length is judged as one of five minutes: %s with %d ms left', (status, leftMs) => {
+  ])('a lease of unknown length is treated as one of five minutes: %s with %d ms left', (status, leftMs) => {
     expect(leaseStatus({ ...endingAt(now + leftMs), leaseMs: null }, now)).toBe(status)
   })
 
@@ -160,11 +160,11 @@ describe('tokens', () => {
     expect(nextToken(9_000_000, 0, 1_234)).toBe(9_000_001)
   })
 
-  test('a row that was deleted is not forgotten: its floor is passed', () => {
+  test('a deleted row is not forgotten: new tokens exceed its floor', () => {
     expect(nextToken(0, 9_000_000, 1_234)).toBe(9_000_001)
   })
 
-  test('tokens strictly grow through any grants, deletions and clocks going backwards', () => {
+  test('tokens strictly increase through any grants, deletions and clocks going backwards', () => {
     const aStep = fc.record({ now: aTime, deletesRow: fc.boolean() })
     fc.assert(
       fc.property(fc.array(aStep, { minLength: 2, maxLength: 50 }), (steps) => {
@@ -183,7 +183,7 @@ describe('tokens', () => {
     )
   })
 
-  test('a restored backup, whose clock has gone on, grants above every token given before it', () => {
+  test('a restored backup, with its clock further on, grants above every earlier token', () => {
     const beforeTheLoss = grantToAda()
 
     const afterTheRestore = grantToAda({ now: now + 1 })
@@ -225,7 +225,7 @@ describe('renewing', () => {
     expect(renewed).toEqual({ ...row, renewedAt: now, expiresAt: now + hour })
   })
 
-  test('with another length keeps that length for later renewals', () => {
+  test('with another length keeps it for later renewals', () => {
     const renewed = renew(endingAt(now + minute), now, 2 * hour)
 
     expect(renew(renewed, now + 1).expiresAt).toBe(now + 1 + 2 * hour)
@@ -253,13 +253,13 @@ describe('renewing', () => {
 })
 
 describe('extending', () => {
-  test('adds to the present expiry, not to now [A-09]', () => {
+  test('adds to the current expiry, not to now [A-09]', () => {
     const extended = extend(endingAt(now + 5 * minute), now, minute)
 
     expect(extended).toMatchObject({ expiresAt: now + 6 * minute, renewedAt: now, capped: false })
   })
 
-  test('reaches exactly one hour from now uncapped, and a millisecond more is capped and says so', () => {
+  test('is uncapped up to exactly one hour from now; a millisecond more is capped and says so', () => {
     const row = endingAt(now + 59 * minute)
 
     const [whole, beyond] = [extend(row, now, minute), extend(row, now, minute + 1)]
@@ -280,7 +280,7 @@ describe('extending', () => {
     expect(extended).toMatchObject({ expiresAt: now + minute, capped: false })
   })
 
-  test('uncapped it adds exactly what was asked; capped it says so and never cuts [Q9]', () => {
+  test('adds exactly what was asked if uncapped; if capped it says so and never shortens [Q9]', () => {
     fc.assert(
       fc.property(aTime, aLength, fc.integer({ min: 1, max: 24 * hour }), (moment, leftMs, extraMs) => {
         const row = endingAt(moment + leftMs)
@@ -305,7 +305,7 @@ describe('the margins of a holder', () => {
     [3 * second, second],
     [300, 100],
     [0, 0],
-  ])('of a lease of %d ms it gives up %d ms early', (leaseMs, marginMs) => {
+  ])('for a lease of %d ms are %d ms', (leaseMs, marginMs) => {
     expect(safetyMarginMs(leaseMs)).toBeCloseTo(marginMs)
   })
 
@@ -342,17 +342,17 @@ describe('the same holder', () => {
     expect(isSameHolder(bound, { agent: 'bob', instance: 'ada-1', token: bound.token })).toBe(false)
   })
 
-  test('of a manual lease is who names its token', () => {
+  test('of a manual lease is the caller that names its token', () => {
     expect(isSameHolder(manual, { agent: 'ada', instance: null, token: manual.token })).toBe(true)
   })
 
-  test('of a manual lease is who names its token, also once a process stands behind it', () => {
+  test('of a manual lease is the caller that names its token, even with a registered process', () => {
     expect(isSameHolder(manual, { agent: 'ada', instance: 'ada-1', token: manual.token })).toBe(true)
     expect(isSameHolder(manual, { agent: 'ada', instance: 'ada-1' })).toBe(false)
   })
 
   test.each([undefined, 0, manual.token - 1])(
-    'of a manual lease is not who names the agent with token %s',
+    'of a manual lease is not the caller that names the agent with token %s',
     (token) => {
       expect(isSameHolder(manual, { agent: 'ada', instance: null, token })).toBe(false)
     },
@@ -379,11 +379,11 @@ describe('the guard of a holder', () => {
   const row = endingAt(now)
   const guard = { subject: 'lock press', held: true, agent: 'ada', token: row.token, now }
 
-  test('lets the current token act, in time', () => {
+  test('accepts the current token, in time', () => {
     expect(assertHolder(row, guard)).toEqual({ late: false })
   })
 
-  test('lets the current token act after the lapse as long as nobody took it, and says late', () => {
+  test('accepts the current token after the lapse while nobody took it, and marks it late', () => {
     expect(assertHolder(row, { ...guard, now: now + 1 })).toEqual({ late: true })
   })
 
@@ -410,17 +410,17 @@ describe('the guard of a holder', () => {
     expect(refusal.code).toBe('LEASE_LOST')
   })
 
-  test('lets the token act on a damaged row that names no holder', () => {
+  test('accepts the token on a damaged row without a holder', () => {
     expect(assertHolder({ ...row, agent: null }, guard)).toEqual({ late: false })
   })
 
-  test('tells a caller without a token who holds it until when', () => {
+  test('tells a caller without a token who holds it and until when', () => {
     const refusal = refusalOf(() => assertHolder(row, { ...guard, token: undefined }))
 
     expect(refusal).toMatchObject({ code: 'HELD', facts: { holder: 'ada', expiresAt: now } })
   })
 
-  test('tells a caller without a token of a holder nobody knows', () => {
+  test('tells a caller without a token that the holder is unknown', () => {
     const refusal = refusalOf(() => assertHolder({ ...row, agent: null }, { ...guard, token: undefined }))
 
     expect(refusal).toMatchObject({ code: 'HELD', facts: { holder: 'an unknown agent' } })

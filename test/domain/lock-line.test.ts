@@ -41,7 +41,7 @@ const waiterOf = (agent: string, token: number): Waiter => ({
 })
 
 describe('a turn', () => {
-  test('at a free lock without a line is the caller’s at once, with all it said [L1] [L2]', () => {
+  test('at a free lock without a line is granted at once, with everything the caller gave [L1] [L2]', () => {
     const turn = decideTurn(request, empty, at)
 
     expect(turn).toMatchObject({
@@ -51,7 +51,7 @@ describe('a turn', () => {
     })
   })
 
-  test('at a held lock names the holder, since when and until when [L2]', () => {
+  test('at a held lock names the holder, its start and its end [L2]', () => {
     const lock = held()
 
     const turn = decideTurn(request, { ...empty, locks: [lock] }, at)
@@ -65,7 +65,7 @@ describe('a turn', () => {
     })
   })
 
-  test('at a lapsed lock is the caller’s, under a larger token [L2]', () => {
+  test('at a lapsed lock is granted, under a larger token [L2]', () => {
     const lapsed = held({ expiresAt: at.now - 1, token: 9e12 })
 
     const turn = decideTurn(request, { ...empty, locks: [lapsed] }, at)
@@ -73,7 +73,7 @@ describe('a turn', () => {
     expect(turn).toMatchObject({ outcome: 'granted', before: lapsed, after: { token: 9e12 + 1, slot: 0 } })
   })
 
-  test('of a newcomer does not come while somebody waits, though the lock is free [L16]', () => {
+  test('of a newcomer does not come while others wait, even if the lock is free [L16]', () => {
     const next = waiterOf('cy', 5)
 
     const turn = decideTurn(request, { ...empty, next, waiting: 1, ahead: 1, last: 5 }, at)
@@ -102,7 +102,7 @@ describe('a turn', () => {
     expect(refusal).toMatchObject({ code: 'INVALID', facts: { slots: 3, asked: 1 } })
   })
 
-  test('at a lock that lapsed under another number of slots is the caller’s, and ends the rest of it [S5c-17]', () => {
+  test('at a lock that lapsed with another number of slots is granted, and ends its other lapsed grants [S5c-17]', () => {
     const lapsed = (slot: number) => held({ slot, slots: 3, token: 70 + slot, expiresAt: at.now - 10 + slot })
     const rows = [lapsed(2), lapsed(1), lapsed(0)]
 
@@ -115,7 +115,7 @@ describe('a turn', () => {
     expect(beyond).toMatchObject({ outcome: 'granted', before: null, after: { slot: 0 }, ended: [lapsed(2)] })
   })
 
-  test('is not the caller’s while a delay under another number of slots lasts [S5c-17]', () => {
+  test('is not granted during a delay with another number of slots [S5c-17]', () => {
     const delayed = held({ slots: 3, delayedSince: at.now })
     const line = { ...empty, locks: [delayed], next: waiterOf('cy', 5), waiting: 1 }
 
@@ -124,7 +124,7 @@ describe('a turn', () => {
     expect(turn).toMatchObject({ outcome: 'held', holder: null, expiresAt: delayed.expiresAt })
   })
 
-  test('of a holder that lapsed is no entry again under another number of slots [S5c-17]', () => {
+  test('of a lapsed holder is not a re-entry with another number of slots [S5c-17]', () => {
     const own = held({ agent: 'bob', instance: 'bob-1', slots: 3, expiresAt: at.now - 1 })
 
     const turn = decideTurn({ ...request, reentrant: true }, { ...empty, locks: [own] }, at)
@@ -132,7 +132,7 @@ describe('a turn', () => {
     expect(turn).toMatchObject({ outcome: 'granted', before: own, after: { slots: 1, depth: 1 } })
   })
 
-  test('never gives a lock to more than its slots, whoever asks in whatever order', () => {
+  test('never gives a lock to more holders than slots, in any order of callers', () => {
     const step = fc.record({
       agent: fc.constantFrom('a', 'b', 'c', 'd'),
       ms: fc.nat(20_000),
@@ -172,21 +172,21 @@ describe('entering again', () => {
     })
   })
 
-  test('is refused, naming oneself, unless it was asked for [L2]', () => {
+  test('is refused, naming the caller, unless it was asked for [L2]', () => {
     expect(again({})).toMatchObject({ outcome: 'held', holder: 'bob' })
   })
 
-  test('needs the token of the grant where one is named, and the process [L2]', () => {
+  test('needs the token of the grant if one is named, and the process [L2]', () => {
     expect(again({ reentrant: true, token: 70 }).outcome).toBe('entered')
     expect(again({ reentrant: true, token: 69 }).outcome).toBe('held')
     expect(again({ reentrant: true, instance: 'bob-2' }).outcome).toBe('held')
   })
 
-  test('has a bound', () => {
+  test('is limited', () => {
     expect(refusalOf(() => again({ reentrant: true }, { ...own, depth: 1000 })).code).toBe('INVALID')
   })
 
-  test('is left as often as entered; the last time frees the lock', () => {
+  test('must be released as often as entered; the last release frees the lock', () => {
     expect(leaveLock(held({ depth: 2, version: 4 }))).toMatchObject({ depth: 1, version: 5 })
     expect(leaveLock(held({ depth: 1 }))).toBeNull()
   })
@@ -195,7 +195,7 @@ describe('entering again', () => {
 describe('a lock lost with a delay', () => {
   const lost = held({ delayMs: 10_000, token: 9e12 })
 
-  test('keeps everybody out for the delay, under a token its holder does not have', () => {
+  test('keeps everyone out for the delay, under a token its holder does not have', () => {
     const after = loseLock(lost, at.now)
 
     expect(after).toMatchObject({
@@ -212,7 +212,7 @@ describe('a lock lost with a delay', () => {
     expect(loseLock({ ...lost, delayedSince: at.now }, at.now + 10_001)).toBeNull()
   })
 
-  test('begins its delay when somebody finds it lapsed, and answers nobody as holder', () => {
+  test('begins its delay when it is found lapsed, and names no holder', () => {
     const lapsed = { ...lost, expiresAt: at.now - 1 }
 
     const turn = decideTurn(request, { ...empty, locks: [lapsed] }, at)
@@ -225,7 +225,7 @@ describe('a lock lost with a delay', () => {
     })
   })
 
-  test('begins no delay by a clock in doubt', () => {
+  test('begins no delay while the clock is in doubt', () => {
     const lapsed = { ...lost, expiresAt: at.now - 1 }
 
     const turn = decideTurn(request, { ...empty, locks: [lapsed] }, { ...at, isDoubtful: true })
@@ -249,8 +249,8 @@ describe('a lock lost with a delay', () => {
   })
 })
 
-describe('a place in line', () => {
-  test('has a ticket above all others and a short lease of its own [L16]', () => {
+describe('a position in line', () => {
+  test('has a ticket above all others and its own short lease [L16]', () => {
     const line = { ...empty, last: 9e12, waiting: 2 }
 
     const waiter = joinLine({ agent: 'bob', instance: 'bob-1', id: 'w', name: 'press' }, line, at)
@@ -269,7 +269,7 @@ describe('a place in line', () => {
     expect(refusal).toMatchObject({ code: 'BUSY', retryable: true })
   })
 
-  test('is refused to an agent that stands in as many lines as it may [S5d-16]', () => {
+  test('is refused to an agent that already waits in as many lines as allowed [S5d-16]', () => {
     const join = (waits: number, quotas?: Quotas) => () =>
       joinLine({ agent: 'b', instance: null, id: 'w', name: 'press', quotas }, { ...empty, waits }, at)
 
@@ -301,7 +301,7 @@ describe('a look at a line', () => {
     ...fields,
   })
 
-  test('calls as many of the first as there are free slots, and no one else [S5e-9]', () => {
+  test('calls as many of the first as there are free slots, and nobody else [S5e-9]', () => {
     const one = aLock({ slots: 3 })
 
     expect(lookAtLine(1, head(), at)).toEqual({ called: ['ann'], asking: 'none', ahead: 2, holders: [] })
@@ -314,7 +314,7 @@ describe('a look at a line', () => {
     })
   })
 
-  test('lets the first of the caller ask when its place is gone or has lapsed [S5e-9]', () => {
+  test('lets the caller’s first waiter ask when its position is gone or has lapsed [S5e-9]', () => {
     const locks = [held({ expiresAt: later(60_000).now })]
     const lapsedAt = later((cleo.leaseMs as number) + 1)
 
@@ -322,7 +322,7 @@ describe('a look at a line', () => {
     expect(lookAtLine(1, head({ locks, first: [] }), lapsedAt)).toMatchObject({ asking: 'first' })
   })
 
-  test('lets the first ask when a lock has lapsed whose delay nobody has begun [S5e-9]', () => {
+  test('lets the first ask when a lock has lapsed and its delay has not begun [S5e-9]', () => {
     const lapsed = held({ delayMs: 5_000, expiresAt: at.now - 1 })
 
     expect(lookAtLine(1, head({ locks: [lapsed] }), at)).toEqual({
@@ -338,7 +338,7 @@ describe('a look at a line', () => {
   })
 })
 
-describe('places in line', () => {
+describe('positions in line', () => {
   const [ann, ben] = [waiterOf('ann', 5), waiterOf('ben', 6)] as const
   const now = at.now + 2_000
 

@@ -25,7 +25,7 @@ const request: AcquireRequest = {
 const asAda = { agent: 'ada', instance: 'ada-1' }
 
 describe('acquiring a lock', () => {
-  test('that is free grants it, and remembers since when and why [Q7]', () => {
+  test('that is free grants it, and records since when and why [Q7]', () => {
     const acquired = acquireLock(request, [], clock)
 
     expect(acquired).toMatchObject({
@@ -45,7 +45,7 @@ describe('acquiring a lock', () => {
     })
   })
 
-  test('that another holds names the holder and when its lease ends [Q7] [C-08]', () => {
+  test('that another agent holds names the holder and when its lease ends [Q7] [C-08]', () => {
     const held = aLock({ expiresAt: at.now })
 
     const acquired = acquireLock(request, [held], clock)
@@ -65,7 +65,7 @@ describe('acquiring a lock', () => {
     })
   })
 
-  test('that lapsed by a clock in doubt leaves it to its holder', () => {
+  test('that lapsed only by a clock in doubt leaves it to its holder', () => {
     const lapsed = aLock({ expiresAt: at.now - 1 })
 
     const acquired = acquireLock(request, [lapsed], { ...clock, isDoubtful: true })
@@ -73,13 +73,13 @@ describe('acquiring a lock', () => {
     expect(acquired).toEqual({ outcome: 'held', by: lapsed })
   })
 
-  test('whose row was deleted passes the floor that the row left', () => {
+  test('whose row was deleted exceeds the floor that the row left', () => {
     const acquired = acquireLock(request, [], { ...clock, floor: 9e12 })
 
     expect(acquired).toMatchObject({ outcome: 'granted', after: { token: 9e12 + 1 } })
   })
 
-  test('of its own renews it under the same token, though it has lapsed [Q7]', () => {
+  test('that the caller holds renews it under the same token, even if it has lapsed [Q7]', () => {
     const own = aLock({ expiresAt: at.now - 1 })
 
     const acquired = acquireLock({ ...request, ...asAda }, [own], clock)
@@ -91,7 +91,7 @@ describe('acquiring a lock', () => {
     })
   })
 
-  test('of its own by hand needs the token: the name alone is a stranger', () => {
+  test('that the caller holds manually needs the token: the name alone is not enough', () => {
     const manual = aLock({ instance: null })
     const again = { ...request, agent: 'ada', instance: null }
 
@@ -101,7 +101,7 @@ describe('acquiring a lock', () => {
     expect([named.outcome, proven.outcome]).toEqual(['held', 'renewed'])
   })
 
-  test('by another process of the same name is refused', () => {
+  test('by another process with the same name is refused', () => {
     const acquired = acquireLock({ ...request, agent: 'ada', instance: 'ada-2' }, [aLock()], clock)
 
     expect(acquired.outcome).toBe('held')
@@ -117,7 +117,7 @@ describe('a lock with slots', () => {
     expect(acquired).toMatchObject({ outcome: 'granted', before: null, after: { slot: 1 } })
   })
 
-  test('prefers a free slot to one that lapsed, which its holder may still finish', () => {
+  test('prefers a free slot to a lapsed one, which its holder may still finish', () => {
     const lapsed = aLock({ slot: 0, expiresAt: at.now - 1 })
 
     const acquired = acquireLock({ ...request, slots: 2 }, [lapsed], clock)
@@ -168,7 +168,7 @@ describe('a lock with slots', () => {
     expect(token).toBeGreaterThan(rows[0]?.token as number)
   })
 
-  test('that has fewer slots than before lets nobody in while as many holders are left', () => {
+  test('reduced to fewer slots admits nobody while that many holders remain', () => {
     const live = aLock({ slot: 2 })
 
     const acquired = acquireLock({ ...request, slots: 1 }, [live], clock)
@@ -176,7 +176,7 @@ describe('a lock with slots', () => {
     expect(acquired).toEqual({ outcome: 'held', by: live })
   })
 
-  test('that has fewer slots than before grants no lapsed one above them beside live ones', () => {
+  test('reduced to fewer slots grants no lapsed one above them beside live ones', () => {
     const live = aLock({ slot: 0 })
     const lapsed = aLock({ slot: 1, expiresAt: at.now - 1, instance: 'ada-2' })
 
@@ -185,7 +185,7 @@ describe('a lock with slots', () => {
     expect(acquired).toEqual({ outcome: 'held', by: live })
   })
 
-  test('that has fewer slots than before takes over only a slot it still has', () => {
+  test('reduced to fewer slots takes over only a slot it still has', () => {
     const lapsed = aLock({ slot: 0, expiresAt: at.now - 1 })
     const lapsedBefore = aLock({ slot: 1, expiresAt: at.now - 9, instance: 'ada-2' })
 
@@ -249,7 +249,7 @@ describe('finding the lock a caller holds', () => {
     expect(findOwn(held, { agent: 'bob', instance: 'bob-1', token: undefined })).toBe(second)
   })
 
-  test('finds nothing for an old token, though its process holds the lock again [Q8]', () => {
+  test('finds nothing for an old token, even if its process holds the lock again [Q8]', () => {
     expect(findOwn(held, { ...asAda, token: 10 })).toBeUndefined()
   })
 
@@ -263,11 +263,11 @@ describe('finding the lock a caller holds', () => {
     })
   })
 
-  test('answers the lock to its holder', () => {
+  test('returns the lock to its holder', () => {
     expect(assertOwn('press', held, { ...asAda, token: undefined })).toBe(first)
   })
 
-  test('refuses a stranger, naming the holder [A-10] [CV-005]', () => {
+  test('refuses another agent, naming the holder [A-10] [CV-005]', () => {
     const refusal = refusalOf(() => assertOwn('press', [first], { agent: 'cyd', instance: null, token: 5 }))
 
     expect(refusal).toMatchObject({
@@ -286,7 +286,7 @@ describe('finding the lock a caller holds', () => {
   })
 })
 
-test('a lock kept for the delay after a loss is nobody’s [L14]', () => {
+test('a lock in its delay after a loss has no holder [L14]', () => {
   expect(holderOf(aLock())).toBe('ada')
   expect(holderOf(aLock({ delayedSince: at.now }))).toBeNull()
 })
@@ -310,13 +310,13 @@ describe('extending a lock', () => {
     expect(late).toMatchObject({ code: 'LEASE_LOST', facts: { reason: 'its lease has lapsed' } })
   })
 
-  test('says when the cap cut it', () => {
+  test('says when it was capped', () => {
     const extended = extendLock(aLock(), 60 * 60 * 1000, at.now)
 
     expect(extended).toMatchObject({ lock: { expiresAt: at.now + 60 * 60 * 1000 }, capped: true })
   })
 
-  test('is refused where the cap leaves nothing to add, so that it always lengthens [Q9] [Z6]', () => {
+  test('is refused if the cap leaves nothing to add, so that it always lengthens [Q9] [Z6]', () => {
     const hour = 60 * 60 * 1000
 
     const refusals = [hour, 2 * hour].map((leftMs) =>
@@ -344,7 +344,7 @@ describe('extending a lock', () => {
     )
   })
 
-  test('by nothing is a mistake of the caller', () => {
+  test('by nothing is INVALID', () => {
     const refusal = refusalOf(() => extendLock(aLock(), 0, at.now))
 
     expect(refusal.code).toBe('INVALID')

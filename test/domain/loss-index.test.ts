@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { lossKinds } from '../../src/domain/crash-pattern.ts'
 
 test.each(['sqlite', 'postgres'])(
-  'the index for losses on %s has the kinds that are asked for, in their order [S5e-2]',
+  'the index for losses on %s has the kinds that queries ask for, in their order [S5e-2]',
   (engine) => {
     const migration = readFileSync(
       new URL(`../../src/engines/${engine}/migrations/0001_store.sql`, import.meta.url),

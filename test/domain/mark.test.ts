@@ -73,7 +73,7 @@ describe("a process's own mark", () => {
     expect(left()).toEqual([])
   })
 
-  test('goes without that of its registration, which others rely on [S5-33]', () => {
+  test('goes without the mark of its registration, which others rely on [S5-33]', () => {
     const marks = startAnew()
     marks.leaveMark(self)
     marks.enter(self)
@@ -83,7 +83,7 @@ describe("a process's own mark", () => {
     expect(marks.has(self)).toBe(true)
   })
 
-  test('is left in a folder of the user alone, and seen by those who know only the other folder [S5d-6]', () => {
+  test('is left in a private folder of the user, and seen by those who know only the other folder [S5d-6]', () => {
     startAnew().enter(other)
     mkdirSync(join(folder, 'runtime'))
     const marks = startAnew()
@@ -113,7 +113,7 @@ test('the folders of marks are the same under cron and sudo, which set no runtim
 })
 
 describe('marks of others', () => {
-  test('are removed when no lease of theirs can still run, and not before [S5-33]', () => {
+  test('are removed when no lease of theirs can still be live, and not before [S5-33]', () => {
     startAnew().leaveMark(other)
     const [name] = left()
     age(name as string, dayMs)
@@ -142,7 +142,7 @@ describe('marks of others', () => {
     expect(left()).not.toContain(sockets[0])
   })
 
-  test('are looked through by one start in an hour, not by all [S5-33]', () => {
+  test('are swept by one start per hour, not by all [S5-33]', () => {
     startAnew().leaveMark(self)
     startAnew().leaveMark(other)
     const [name] = left().filter((each) => each.startsWith('4711'))
@@ -155,7 +155,7 @@ describe('marks of others', () => {
 })
 
 describe('what somebody else has put there', () => {
-  test('is not written through, when it is a link in the place of a mark [S5-33]', () => {
+  test('is not written through if it is a link in place of a mark [S5-33]', () => {
     const precious = join(folder, 'precious')
     writeFileSync(precious, 'kept')
     const marks = startAnew()
@@ -170,7 +170,7 @@ describe('what somebody else has put there', () => {
     expect(marks.has(other)).toBe(false)
   })
 
-  test('is not removed, when it is no mark [S5d-6]', () => {
+  test('is not removed if it is not a mark [S5d-6]', () => {
     startAnew().leaveMark(self)
     rmSync(join(temporary, 'swept'))
     const kept = ['letter', '4711', '4711-0123456789abcdef.txt', 'x4711-0123456789abcdef']
@@ -183,7 +183,7 @@ describe('what somebody else has put there', () => {
     expect(left()).not.toContain('4711-0123456789abcdef')
   })
 
-  test('is neither used nor swept, when the folder is a link to one of the user alone [S5-33]', () => {
+  test('is neither used nor swept if the folder is a link to a private one of the user [S5-33]', () => {
     const documents = join(folder, 'documents')
     mkdirSync(documents, 0o700)
     writeFileSync(join(documents, 'letter'), '')
@@ -200,7 +200,7 @@ describe('what somebody else has put there', () => {
     expect(readdirSync(documents).sort()).toEqual(['4711-0123456789abcdef', 'letter'])
   })
 
-  test('is neither used nor believed, when others can enter the folder [S5d-6]', () => {
+  test('is neither used nor trusted if others can enter the folder [S5d-6]', () => {
     const marks = startAnew()
     marks.enter(other)
     chmodSync(temporary, 0o755)
@@ -209,7 +209,7 @@ describe('what somebody else has put there', () => {
     expect(marks.enter(self)).toContain('mode 700')
   })
 
-  test.skipIf(!isRoot)("is neither used nor believed, when the folder is a stranger's [S5d-6]", () => {
+  test.skipIf(!isRoot)('is neither used nor trusted if the folder belongs to another user [S5d-6]', () => {
     const marks = startAnew()
     marks.enter(other)
     chownSync(temporary, 65_534, 65_534)

@@ -36,7 +36,7 @@ describe('the id of a commit or change', () => {
 })
 
 describe('freshness', () => {
-  test('what was tested against the present target is fresh', () => {
+  test('a change tested against the current target is fresh', () => {
     expect(isFresh(ready, 'main1')).toBe(true)
   })
 
@@ -54,7 +54,7 @@ describe('freshness', () => {
     expect(isFresh(item, mainSha)).toBe(false)
   })
 
-  test('a new head makes a tested item stale and keeps its other facts', () => {
+  test('a new head makes a tested item stale and keeps its other fields', () => {
     const changed = submitAgain(
       ready,
       merge,
@@ -70,7 +70,7 @@ describe('freshness', () => {
     })
   })
 
-  test('only what was tested against the target may merge onto it [S5c-49]', () => {
+  test('only a change tested against the target may merge onto it [S5c-49]', () => {
     const untested = itemIn(merge, 'ready_to_merge')
 
     expect(() => assertFresh(ready, 'main1')).not.toThrow()
@@ -78,7 +78,7 @@ describe('freshness', () => {
     expect(() => assertFresh(untested, 'main1')).toThrow(/it was not tested since/)
   })
 
-  test('an item that is sent back is stale and keeps its other facts', () => {
+  test('an item that is sent back is stale and keeps its other fields', () => {
     const changed = returnItem(ready, merge, 'main2', at)
 
     expect(changed.data).toEqual({ bead: 'b-7', headSha: 'head1', testedAgainstSha: null, rebaseCount: 2 })
@@ -86,7 +86,7 @@ describe('freshness', () => {
 })
 
 describe('a rebase', () => {
-  test('remembers both ends and when, and is counted [Q21]', () => {
+  test('records both ends and the time, and is counted [Q21]', () => {
     const rebased = withRebase(ready, { headSha: 'head2', testedAgainstSha: 'main2' }, at.wall)
 
     expect(rebased.data).toEqual({
@@ -108,11 +108,11 @@ describe('a rebase', () => {
 })
 
 describe('returning to rebasing', () => {
-  test('is for what is ready to merge and no longer fresh', () => {
+  test('is for changes that are ready to merge and no longer fresh', () => {
     expect(returnItem(ready, merge, 'main2', at).state).toBe('rebasing')
   })
 
-  test('is a change of state like any other: its times never run backwards, its holder stays [S5-25]', () => {
+  test('is an ordinary change of state: its times never run backwards, its holder stays [S5-25]', () => {
     const started = itemIn(merge, 'ready_to_merge', { startedAt: at.wall + 5, stateChangedAt: at.wall - 9 })
 
     const returned = returnItem(started, merge, 'main2', at)
@@ -154,15 +154,15 @@ describe('being past cancelling', () => {
     expect(past).toEqual(['merging'])
   })
 
-  test('is not true of what nobody holds, though it cannot be cancelled', () => {
+  test('is false for an item that nobody holds, even if it cannot be cancelled', () => {
     expect(isPastCancelling(itemIn(merge, 'merged'), merge)).toBe(false)
   })
 
-  test('is not true of a running job', () => {
+  test('is false for a running job', () => {
     expect(isPastCancelling(itemIn(job, 'running'), job)).toBe(false)
   })
 
-  test('is true of what is held under a workflow that knows no cancelling', () => {
+  test('is true of a held item under a workflow without cancelling', () => {
     expect(isPastCancelling(itemIn(task, 'in_progress'), task)).toBe(true)
   })
 })

@@ -12,7 +12,7 @@ import { at } from './samples.ts'
 const sound = aThread(['bob'], { ladder: [{ to: ['carol'], waitMs: 1 }] }).message
 const withPolicy = (policy: unknown): Message => ({ ...sound, policy: policy as Message['policy'] })
 
-test('a message as it was made has no damage', () => {
+test('an intact message has no damage', () => {
   expect(damageOf(sound)).toBeNull()
   expect(policyOf(sound)).toBe(sound.policy)
 })
@@ -26,16 +26,16 @@ test.each([
   ['a level that is nothing', { ...sound.policy, ladder: [null] }],
   ['no last wait', { ...sound.policy, lastWaitMs: null }],
   ['no limit', { ...sound.policy, escalationsPerMinute: 'many' }],
-])('a policy that is or has %s is damage, and counts as none', (_, policy) => {
+])('a policy that is or has %s is damaged, and counts as none', (_, policy) => {
   expect(damageOf(withPolicy(policy))).toBe('its policy cannot be read')
   expect(policyOf(withPolicy(policy))).toBe(noPolicy)
 })
 
-test('everybody may be a level', () => {
+test('a level may be everybody', () => {
   expect(damageOf(withPolicy({ ...sound.policy, ladder: [{ to: '*', waitMs: 1 }] }))).toBeNull()
 })
 
-test('content that is no JSON is damage', () => {
+test('content that is not JSON is damaged', () => {
   const message = { ...sound, content: '{no' }
 
   expect(damageOf(message)).toBe('its content cannot be read')
@@ -46,14 +46,14 @@ test('content that is no JSON is damage', () => {
 describe('the record of an escalation', () => {
   const escalation = { at: 1, unanswered: [{ recipient: 'bob', attempts: 4 }] }
 
-  test('is what it is while it can be read, else none', () => {
+  test('is used while it can be read, else there is none', () => {
     expect(escalationOf(sound)).toBeNull()
     expect(escalationOf({ ...sound, escalation })).toBe(escalation)
     expect(escalationOf({ ...sound, escalation: 'x' as never })).toBeNull()
   })
 })
 
-test('a damaged message ends as a dead letter that says why, and with it what is under way', () => {
+test('a damaged message becomes a dead letter that says why, and its attempts end', () => {
   const thread = aThread(['bob'])
 
   const { message, deliveries } = endDamaged(thread, 'its policy cannot be read', at.wall)
@@ -62,7 +62,7 @@ test('a damaged message ends as a dead letter that says why, and with it what is
   expect(deliveries).toMatchObject([{ state: 'cancelled', nextDueAt: null, givesUpAt: null }])
 })
 
-test('a delivery set aside is not due any more, but looked at now', () => {
+test('a delivery set aside is no longer due, but looked at now', () => {
   const delivery = toBob({ nextDueAt: 5, givesUpAt: 500 })
 
   expect(stopDelivery(delivery, 'no', 100)).toMatchObject({

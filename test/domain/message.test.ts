@@ -31,7 +31,7 @@ describe('a new message', () => {
     ])
   })
 
-  test('waits its turn when its sender, or its recipient, has a limit [A7]', () => {
+  test('is deferred when its sender, or its recipient, has a limit [A7]', () => {
     const firstAt = at.now + 5_000
     const limited = (name: string) => ({ ...unregistered(name), deliveriesPerMinute: 1 })
 
@@ -43,7 +43,7 @@ describe('a new message', () => {
     ])
   })
 
-  test('of another program goes on from where it was [A15]', () => {
+  test('from another program continues where it was [A15]', () => {
     const { message } = aThread(['bob'])
     const state = { attempts: 3, dueInMs: 50, note: 'gaps', sentAt: 77 }
 
@@ -65,7 +65,7 @@ describe('an acknowledgement', () => {
     expect(states(thread)).toEqual(['acked'])
   })
 
-  test('of a stranger, a second one, and one of a cancelled message change nothing [A6]', () => {
+  test('by anyone else, a second one, and one of a cancelled message change nothing [A6]', () => {
     const thread = aThread(['bob', 'eve'])
     const acked = acknowledge(thread, 'bob', 9).thread
     const cancelled = cancel(thread, null, 9)
@@ -75,7 +75,7 @@ describe('an acknowledgement', () => {
     expect(acknowledge(cancelled, 'bob', 9)).toEqual({ outcome: 'cancelled', thread: cancelled })
   })
 
-  test('that completes the quorum ends what is still under way; a late one is noted [A14]', () => {
+  test('that completes the quorum ends what is still running; a late one is recorded [A14]', () => {
     const first = acknowledge(aThread(['bob', 'eve', 'kim'], { quorum: 2 }), 'bob', 9).thread
     const second = acknowledge(first, 'kim', 9).thread
     const third = acknowledge(second, 'eve', 10)
@@ -87,7 +87,7 @@ describe('an acknowledgement', () => {
     expect(states(third.thread)).toEqual(['acked', 'acked', 'acked'])
   })
 
-  test('after escalation is late, of whoever was told, or of the recipient [A6] [S9]', () => {
+  test('after escalation is late, from anyone it escalated to or from the recipient [A6] [S9]', () => {
     const escalated = escalate(exhausted(aThread(['bob'])), find, at)
     const dead = escalate(due(escalated, at.now), find, at)
 
@@ -109,7 +109,7 @@ describe('a refusal', () => {
     expect(shouldEscalate(thread, at.now)).toBe(true)
   })
 
-  test('that leaves it in reach, or comes after escalation, changes no time of the message [A6] [A14]', () => {
+  test('that leaves it within reach, or comes after escalation, changes no time of the message [A6] [A14]', () => {
     const any = refuse(aThread(['bob', 'eve'], { quorum: 1 }), 'bob', null, at)
     const escalated = escalate(exhausted(aThread(['bob'])), find, at)
 
@@ -119,7 +119,7 @@ describe('a refusal', () => {
   })
 })
 
-test('another try is given only to whom asks, and only while it is open [A6]', () => {
+test('another attempt is given only to the one that asks, and only while it is open [A6]', () => {
   const thread = aThread(['bob', 'eve'])
 
   const again = askAgain(thread, 'bob', { reason: 'garbled', nextAt: at.now + 7 })
@@ -143,7 +143,7 @@ test('progress buys time: for the delivery, and after escalation for the level [
   expect(progress(escalated, 'kim', said, at).message).toBe(escalated.message)
 })
 
-test('what is put off keeps its place, and a refusal meanwhile does not hurry it [A5]', () => {
+test('a deferred message keeps its position, and a refusal in the meantime does not advance it [A5]', () => {
   const thread = putOff(exhausted(aThread(['bob', 'eve'])), at.now + 60_000)
 
   expect(thread.message).toMatchObject({ dueAt: at.now + 60_000, allowedAt: at.now + 60_000, version: 2 })
@@ -151,7 +151,7 @@ test('what is put off keeps its place, and a refusal meanwhile does not hurry it
 })
 
 describe('escalation', () => {
-  test('comes when those still asked cannot reach the quorum [A4] [A14]', () => {
+  test('happens when those still asked cannot reach the quorum [A4] [A14]', () => {
     const thread = aThread(['bob', 'eve'])
 
     expect(shouldEscalate(thread, at.now)).toBe(false)
@@ -159,7 +159,7 @@ describe('escalation', () => {
     expect(shouldEscalate(exhausted(thread), at.now)).toBe(true)
   })
 
-  test('tells everybody, names who did not answer, and happens once a level [A4] [A5]', () => {
+  test('goes to everybody, names who did not answer, and happens once per level [A4] [A5]', () => {
     const acked = acknowledge(aThread(['bob', 'eve']), 'eve', 9).thread
 
     const escalated = escalate(exhausted(acked), find, at)
@@ -199,7 +199,7 @@ describe('escalation', () => {
     expect(shouldEscalate(dead, at.now + 9e9)).toBe(false)
   })
 
-  test('with nobody to tell is a dead letter at once [A5]', () => {
+  test('with nobody to escalate to is a dead letter at once [A5]', () => {
     const nobody = escalate(exhausted(aThread(['bob'])), () => [], at)
 
     expect(nobody.message.state).toBe('dead')
@@ -229,7 +229,7 @@ describe('escalation', () => {
   })
 })
 
-test('cancelling ends everything and keeps the reason; one without keeps the old note [A11]', () => {
+test('cancelling ends everything and keeps the reason; without one the old note stays [A11]', () => {
   const thread = aThread(['bob'])
 
   expect(cancel(thread, 'over', 9).message).toMatchObject({ state: 'cancelled', note: 'over', closedAt: 9 })
@@ -237,7 +237,7 @@ test('cancelling ends everything and keeps the reason; one without keeps the old
   expect(cancel(noted, null, 9).message.note).toBe('imported')
 })
 
-test('a dead letter sent again asks those who did not answer, and nobody who was told [A5]', () => {
+test('a dead letter sent again asks those who did not answer, and nobody it escalated to [A5]', () => {
   const ladder = [{ to: ['kim'], waitMs: 1 }]
   const half = acknowledge(aThread(['bob', 'eve'], { ladder }), 'eve', 9).thread
   const dead = escalate(escalate(exhausted(half), find, at), find, later(1))
@@ -266,7 +266,7 @@ const step = fc.oneof(
   fc.record({ do: fc.constant('settle') }),
 )
 
-test('whatever happens, a message is open exactly while its state says so, versions only grow, and it ends [A1] [A17]', () => {
+test('in any history a message is open exactly while its state says so, versions only increase, and it ends [A1] [A17]', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 3 }), fc.array(step, { maxLength: 40 }), (quorum, steps) => {
       let ms = 0

@@ -14,7 +14,7 @@ truncated line
 45 27 0:45 / /home/me/far rw - ext4 /dev/vdb rw`
 const mounts = parseMounts(text)
 
-test('mount points are read as they are spelled, with octal numbers turned back into bytes [S5b-6]', () => {
+test('mount points are read as spelled, with octal escapes turned back into bytes [S5b-6]', () => {
   expect(mounts.map(({ point }) => point)).toEqual([
     ...['/proc', '/', '/home/me/far away', '/home/me', '/home/me/odd\\name\tx', '/mnt', '/mnt'],
     '/home/me/far',
@@ -43,7 +43,7 @@ describe('a program behind FUSE', () => {
     ['fuse', 's3fs', 's3'],
     ['fuse', 'mountpoint-s3', 'mountpoint-s3'],
     ['fuse', 'https://me:secret@host/dav', 'FUSE'],
-  ])('that keeps its files elsewhere is known: %s of %s [S5b-6]', (type, source, name) => {
+  ])('that stores its files elsewhere is recognized: %s of %s [S5b-6]', (type, source, name) => {
     expect(networkProgram({ point: '/mnt', type, source })).toBe(name)
   })
 
@@ -54,7 +54,7 @@ describe('a program behind FUSE', () => {
     ['fuseblk', '/dev/sdb1'],
     ['fuse', '/dev/fuse'],
     ['fuse.osxfs', 'osxfs'],
-  ])('that may keep them here is not refused: %s of %s [S5b-6]', (type, source) => {
+  ])('that may store them here is not refused: %s of %s [S5b-6]', (type, source) => {
     expect(networkProgram({ point: '/mnt', type, source })).toBeNull()
     expect(networkProgram(null)).toBeNull()
   })

@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { MovableEnvironment } from '../../src/testing.ts'
 
-test('time waits for an answer of a real server, and for what the answer leads to', async () => {
+test('time waits for the answer of a real server, and for what follows from it', async () => {
   const env = new MovableEnvironment()
   const ask = await echo()
   const seen: [string, number][] = []
@@ -26,7 +26,7 @@ test('time waits for an answer of a real server, and for what the answer leads t
   ])
 })
 
-test('time waits until the last of several arrived', async () => {
+test('time waits until the last of several answers has arrived', async () => {
   const env = new MovableEnvironment()
   const begin = env.monotonic()
   const seen: [number, number][] = []
@@ -43,7 +43,7 @@ test('time waits until the last of several arrived', async () => {
   ])
 })
 
-test('everybody who moves time at once waits, and goes on', async () => {
+test('concurrent callers that move time all wait, and continue', async () => {
   const env = new MovableEnvironment()
   let isThere = false
   void env.outside(turns(50)).then(() => {
@@ -55,7 +55,7 @@ test('everybody who moves time at once waits, and goes on', async () => {
   expect(seen).toEqual([true, true, true])
 })
 
-test('what comes back is what went out, a failure too', async () => {
+test('results are passed through, failures too', async () => {
   const env = new MovableEnvironment()
   const failing = env.outside(turns(10).then(() => Promise.reject(new Error('refused'))))
   const caught = failing.catch((error: Error) => error.message)
@@ -66,7 +66,7 @@ test('what comes back is what went out, a failure too', async () => {
   expect(await env.outside(Promise.resolve(7))).toBe(7)
 })
 
-test('what waits for the test itself holds time up only as long as patience lasts, and only once', async () => {
+test('a call that waits for the test itself delays time only until patience ends, and only once', async () => {
   const env = new MovableEnvironment()
   env.patienceMs = 20
   let letGo = () => {}

@@ -21,7 +21,7 @@ describe('names', () => {
     expect(() => assertName('queue', text)).not.toThrow()
   })
 
-  test.each([null, undefined, 7, {}])('%s is no name', (given) => {
+  test.each([null, undefined, 7, {}])('%s is not a name', (given) => {
     expect(isName(given)).toBe(false)
     expect(refusalOf(() => assertName('queue', given))).toMatchObject({ code: 'INVALID' })
   })
@@ -127,15 +127,15 @@ describe('the nearest known name', () => {
     expect(nearestName(typed, known)).toBe(meant)
   })
 
-  test('of several names that begin so, the shortest is meant', () => {
+  test('of several names with that beginning, the shortest is suggested', () => {
     expect(nearestName('max', ['maxAttempts', 'maxAge', 'maxCrashes'])).toBe('maxAge')
   })
 
-  test('two letters are the beginning of too much', () => {
+  test('two letters are too short a beginning', () => {
     expect(nearestName('pr', ['priority'])).toBeNull()
   })
 
-  test('a third of a long name may be wrong, and not more', () => {
+  test('up to a third of a long name may be wrong', () => {
     const known = ['failed_retryable']
 
     const nearest = ['failed_retryXXXXX', 'failed_retXXXXXX'].map((typed) => nearestName(typed, known))
@@ -143,7 +143,7 @@ describe('the nearest known name', () => {
     expect(nearest).toEqual(['failed_retryable', null])
   })
 
-  test('of two equally near names the first known one is suggested', () => {
+  test('of two equally near names, the first known one is suggested', () => {
     expect(nearestName('cat', ['bat', 'hat'])).toBe('bat')
   })
 
@@ -160,13 +160,13 @@ describe('the nearest known name', () => {
   })
 })
 
-test('the nearest names come nearest first, then by name, and never more than asked for [A13]', () => {
+test('the nearest names come nearest first, then by name, and never more than requested [A13]', () => {
   expect(nearestNames('bbo', ['dave', 'Bob', 'carol', 'bo'], 2)).toEqual(['bo', 'Bob'])
   expect(nearestNames('x', ['b', 'a', 'c'], 3)).toEqual(['a', 'b', 'c'])
   expect(nearestNames('x', [], 3)).toEqual([])
 })
 
-test('a name among very many long ones is looked for in a bounded time [S5d-17]', () => {
+test('the nearest of very many long names is found in bounded time [S5d-17]', () => {
   const known = Array.from({ length: 20_000 }, (_, number) => `${'x'.repeat(190)}${number}`)
 
   const before = process.cpuUsage()

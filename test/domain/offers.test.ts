@@ -16,14 +16,14 @@ const request = { instance: null, leaseMs: 1000, fromReview: false }
 const offered = () => handTo(itemIn(task, 'todo'), task, { to: 'bob', offerMs: 60_000, wall: at.wall })
 
 describe('a task that is handed over', () => {
-  test('is kept for its new owner for a while', () => {
+  test('is reserved for its new owner for a while', () => {
     expect(offered()).toMatchObject({ offeredTo: 'bob', runAt: at.wall + 60_000, phase: 'waiting' })
   })
 
   test.each([
     ['nobody', { to: null, offerMs: 60_000 }],
     ['somebody for no time', { to: 'bob', offerMs: 0 }],
-  ])("and given to %s is everybody's at once", (_, offer) => {
+  ])('and given to %s is open to all at once', (_, offer) => {
     expect(handTo(itemIn(task, 'todo'), task, { ...offer, wall: at.wall })).toMatchObject({
       offeredTo: null,
       phase: 'ready',
@@ -69,7 +69,7 @@ test('items are claimed by priority, then age, then id', () => {
   expect(compareInLine(one, others[0] as Item)).toBe(1)
 })
 
-test('how an item ended is told by its state', () => {
+test('its state tells how an item ended', () => {
   const endings = ['done', 'failed', 'cancelled', 'pending', 'nowhere'].map((state) => endingOf(job, state))
 
   expect(endings).toEqual(['succeeded', 'failed', 'cancelled', null, null])
@@ -79,19 +79,19 @@ test('a lease without an end has lapsed long ago', () => {
   expect(lapsesAt({ expiresAt: null, instance: null }, { manualGraceMs: 5 })).toBe(5)
 })
 
-test('a preference without an end holds nobody back', () => {
+test('a preference without an end delays nobody', () => {
   const state = { preferred: 'other', preferredUntil: null } as unknown as State
 
   expect(heldBackMs(state, 'mine', at.now)).toBe(0)
 })
 
-test('a process of which nothing is counted holds nothing', () => {
+test('a process without counts holds nothing', () => {
   const instance = { id: 'idle', pid: 1 } as unknown as Instance
 
   expect(processesOf([instance], new Map())).toMatchObject([{ items: 0, suspects: 0 }])
 })
 
-test('a log line of a failure has what there is', () => {
+test('a log line of a failure has whatever is known', () => {
   const item = { queue: 'q', id: 'i1', attempts: 2 }
   const plain = { queue: 'q', item: 'i1', attempt: 2, error: 'no' }
 
@@ -103,13 +103,13 @@ test('a log line of a failure has what there is', () => {
   })
 })
 
-test('an error whose stack has no frames keeps its words', () => {
+test('an error whose stack has no frames keeps its message', () => {
   const error = Object.assign(new Error('no'), { stack: 'Error: no' })
 
   expect(failureOf(error)).toMatchObject({ stack: 'Error: no' })
 })
 
-test('a suspect is explained with what speaks against it', () => {
+test('a suspect is explained with the evidence against it', () => {
   const queue = createQueue('q', job, {}, at.wall)
   const item = itemIn(job, 'pending', { exposures: 2, suspectedAt: at.wall })
   const facts = {

@@ -2,12 +2,12 @@
 import { expect, test } from 'vitest'
 import { parseOptions } from '../../src/options.ts'
 
-test('leases and patience outlast a usual failover where there can be one [S5b-16]', () => {
+test('leases and patience outlast a usual failover where one can happen [S5b-16]', () => {
   expect(parseOptions({}, 'postgres')).toMatchObject({ leaseMs: 60_000, patienceMs: 35_000 })
   expect(parseOptions({}, 'sqlite')).toMatchObject({ leaseMs: 30_000, patienceMs: 20_000 })
 })
 
-test('what is given goes before either default', () => {
+test('a given value overrides either default', () => {
   const given = { leaseMs: 5_000, patienceMs: 0 }
 
   expect(parseOptions(given, 'postgres')).toMatchObject(given)

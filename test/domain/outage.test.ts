@@ -16,14 +16,14 @@ test.each([
   expect(lapsedInOutage(item, outage)).toBe(is)
 })
 
-test('a row without a lease lapsed for no outage, one without a length had no time to be renewed', () => {
+test('a row without a lease did not lapse in an outage, and one without a length had no time to be renewed', () => {
   const outage = { since: at.now, until: expiry }
 
   expect(lapsedInOutage({ ...item, expiresAt: null }, outage)).toBe(false)
   expect(lapsedInOutage({ ...item, leaseMs: null }, outage)).toBe(true)
 })
 
-test('an outage blames nobody for a bound lease; a manual one nobody would have renewed, and a death is a death [S5-1]', () => {
+test('an outage excuses a bound lease, but not a manual one, which nobody would have renewed, nor a death [S5-1]', () => {
   const rules = { workflow: job, maxCrashes: 3, held: { items: 1, suspects: 0 } }
   const moment = { ...later(ada.leaseMs + 1), outage: { since: at.now, until: expiry + 1 } }
   const dead = new Map([['ada-1', { evidence: 'process 42 is gone', isReboot: false }]])

@@ -15,7 +15,7 @@ test.each([
   expect(isGroupOfOne(1001, { user: 'alice', groups, users })).toBe(isPrivate)
 })
 
-test("a group that is another user's primary one is shared [S5d-8]", () => {
+test('a group that is another user’s primary group is shared [S5d-8]', () => {
   const shared = `${users}carol:x:1003:1001::/home/carol:/bin/sh\n`
 
   expect(isGroupOfOne(1001, { user: 'alice', groups: 'alice:x:1001:', users: shared })).toBe(false)

@@ -46,7 +46,7 @@ describe('an index of patterns', () => {
     [['a', 'a/b', 'a/b/c', 'a*'], 'a/b'],
     [['{a,b}/c'], 'b/c'],
     [['b', 'a*', 'aa*', 'ac'], 'abc'],
-  ])('%j overlaps %s, although their texts begin or end otherwise', (mine, pattern) => {
+  ])('%j overlaps %s, although their texts begin or end differently', (mine, pattern) => {
     expect(PatternIndex.ofPatterns(mine, Number.POSITIVE_INFINITY).overlaps(pattern)).toBe(true)
   })
 })

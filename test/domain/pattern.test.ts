@@ -98,14 +98,14 @@ describe('a pattern', () => {
     },
   )
 
-  test('means the same however many others were read since', () => {
+  test('means the same however many others were parsed since', () => {
     const before = matchesPattern('src/*.ts', 'src/a.ts')
     for (let number = 0; number < 3_000; number++) readPattern(`${number}/`.padEnd(500, 'x'))
 
     expect([before, matchesPattern('src/*.ts', 'src/a.ts')]).toEqual([true, true])
   })
 
-  test('a path means itself, whatever its characters mean in a pattern', () => {
+  test('a path matches itself, whatever its characters mean in a pattern', () => {
     expect(matchesPattern('*', '[{*?}]\\')).toBe(true)
     expect(matchesPattern('ab', 'a?')).toBe(false)
   })
@@ -250,7 +250,7 @@ describe('L15: two patterns overlap exactly if some path matches both', () => {
     )
   })
 
-  test('the largest patterns are compared within a bound', () => {
+  test('the largest patterns are compared in bounded time', () => {
     const tall = `{${'*a*b,'.repeat(20)}x}${'*?[a-y]'.repeat(9)}`
 
     expect(patternsOverlap(`${tall}x`, `${tall}y`)).toBe(false)

@@ -4,19 +4,19 @@ import { advise, type PrimeFacts } from '../../src/domain/prime.ts'
 const idle: PrimeFacts = { holds: [], unread: 0, tasks: [], queues: [], isRegistered: true }
 const what = (facts: Partial<PrimeFacts>) => advise({ ...idle, ...facts }).map((advice) => advice.what)
 
-test('what an agent holds comes first, and nothing new with it', () => {
+test('what an agent holds comes first, without anything new', () => {
   const holds = [{ kind: 'task', title: 'T-1', remainingMs: 60_000, isRenewed: false } as const]
 
   expect(what({ holds, tasks: ['T-2'] })).toEqual(['go on with T-1; renew its lease before it lapses'])
 })
 
-test('what its process renews is not to be renewed by hand [S5c-30]', () => {
+test('leases that its process renews need not be renewed by hand [S5c-30]', () => {
   const holds = [{ kind: 'task', title: 'T-1', remainingMs: 20_000, isRenewed: true } as const]
 
   expect(what({ holds })).toEqual(['go on with T-1; its lease is renewed for you'])
 })
 
-test('a lease that lapsed is to be renewed or left', () => {
+test('a lapsed lease should be renewed or dropped', () => {
   expect(what({ holds: [{ kind: 'task', title: 'T-1', remainingMs: -1, isRenewed: false }] })).toEqual([
     'your lease of T-1 has lapsed: renew it, or stop working on it',
   ])
@@ -38,7 +38,7 @@ test('then messages, then the next task', () => {
   ])
 })
 
-test('without a task it is told of a queue that has something ready', () => {
+test('without a task it names a queue that has something ready', () => {
   expect(advise({ ...idle, queues: ['builds', 'mails'] })).toEqual([
     { what: 'claim from queue builds', operation: 'queue.next' },
   ])

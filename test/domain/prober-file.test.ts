@@ -23,7 +23,7 @@ function fileOf(store = 'a store', identity = self): ProberFile {
   return file
 }
 
-test('what one process writes the others read, until it leaves [S5e-6]', () => {
+test('what one process writes, the others read, until it leaves [S5e-6]', () => {
   const longer = { ...record, id: 'a much longer id than that of the other' }
 
   expect(fileOf().read()).toBeNull()
@@ -38,7 +38,7 @@ test('what one process writes the others read, until it leaves [S5e-6]', () => {
   expect(readdirSync(folder)).toEqual([])
 })
 
-test('other stores, boots, machines and pid namespaces have records of their own [S5e-6]', () => {
+test('other stores, boots, machines and pid namespaces have their own records [S5e-6]', () => {
   fileOf().write(record)
 
   expect(fileOf('another store').read()).toBeNull()
@@ -54,7 +54,7 @@ test('a folder that others may look into is not used [S5e-6]', () => {
   expect(readdirSync(folder)).toEqual([])
 })
 
-test('a folder that was removed and made by somebody else while it was in use is no longer used [S5d-6]', () => {
+test('a folder that was removed and created by another user while in use is no longer used [S5d-6]', () => {
   const seat = fileOf()
   seat.write(record)
   expect(seat.read()).toEqual(record)
@@ -85,7 +85,7 @@ test('a link in its place is not followed [S5e-6]', () => {
 })
 
 test.each(['', '{', '7', '{"id":"one","pid":"x"}', '{"id":"one","pid":1,"startTime":3,"beatAt":1}'])(
-  'what is not a record (%j) is nobody’s [S5e-6]',
+  'anything that is not a record (%j) belongs to nobody [S5e-6]',
   (text) => {
     fileOf().write(record)
     writeFileSync(join(folder, readdirSync(folder)[0] ?? ''), text)
@@ -94,7 +94,7 @@ test.each(['', '{', '7', '{"id":"one","pid":"x"}', '{"id":"one","pid":1,"startTi
   },
 )
 
-test('a process that runs is able to probe; a stopped, dead or newer one is not [S5e-6]', async () => {
+test('a running process is able to probe; a stopped, dead or newer one is not [S5e-6]', async () => {
   const child = spawn('sleep', ['60'])
   onTestFinished(() => void child.kill('SIGKILL'))
   const { pid, startTime } = identifyPid(child.pid as number) ?? record
@@ -115,7 +115,7 @@ test('a process that runs is able to probe; a stopped, dead or newer one is not 
   expect(seat.isAble(theirs)).toBe(false)
 })
 
-test('those who watch are told as soon as the process that probes leaves [S5e-6]', async () => {
+test('watchers notice as soon as the prober leaves [S5e-6]', async () => {
   const [prober, watcher] = [fileOf(), fileOf()]
   prober.write(record)
   prober.serve(record.id, null)
@@ -133,7 +133,7 @@ test('those who watch are told as soon as the process that probes leaves [S5e-6]
   expect(readdirSync(folder)).toEqual([])
 })
 
-test('one that steps back leaves alone the socket of the next [S5e-6]', async () => {
+test('a prober that steps back leaves the socket of the next alone [S5e-6]', async () => {
   const [former, next, watcher] = [fileOf(), fileOf(), fileOf()]
   former.write(record)
   former.serve(record.id, null)
@@ -150,7 +150,7 @@ test('one that steps back leaves alone the socket of the next [S5e-6]', async ()
   expect(readdirSync(folder)).toEqual([])
 })
 
-test('those who watch are told when it is killed, and the next removes its socket [S5e-6]', async () => {
+test('watchers notice when it is killed, and the next prober removes its socket [S5e-6]', async () => {
   const path = await killedProber()
   const prober = fileOf()
   prober.write({ ...record, id: 'two' })

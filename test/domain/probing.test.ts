@@ -51,19 +51,19 @@ async function watcher(given: Given) {
   return { probing, told, inMs: () => probing.nextAt - now }
 }
 
-test('a process that is told when the prober is gone rests for two seconds [S5e-6]', async () => {
+test('a watcher connected to the prober sleeps for two seconds [S5e-6]', async () => {
   expect((await watcher({ isHeard: true })).inMs()).toBe(2_000)
 })
 
-test('one that is not told watches the prober itself [S5e-6]', async () => {
+test('one that is not connected watches the prober itself [S5e-6]', async () => {
   expect((await watcher({ isHeard: false })).inMs()).toBe(probeEveryMs)
 })
 
-test('one that holds something looks as often as if it were not told [S5e-6]', async () => {
+test('one that holds something looks as often as if it were not connected [S5e-6]', async () => {
   expect((await watcher({ isHeard: true, isHolding: true })).inMs()).toBe(probeEveryMs)
 })
 
-test('once it is told, it looks within a tenth of a second [S5e-6]', async () => {
+test('once the connection breaks, it looks within a tenth of a second [S5e-6]', async () => {
   const { told, inMs } = await watcher({ isHeard: true })
 
   told.gone()

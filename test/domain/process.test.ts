@@ -31,7 +31,7 @@ function procfsOf(state: string, others: readonly string[]): string {
 }
 
 describe.runIf(process.platform === 'linux')('a process whose first thread is a zombie', () => {
-  test.each(['R', 'S', 'D', 'T'])('lives while another thread of it is in state %s [S5-36]', (state) => {
+  test.each(['R', 'S', 'D', 'T'])('is alive while another of its threads is in state %s [S5-36]', (state) => {
     const procfs = procfsOf('Z', ['Z', state])
 
     const verdict = judgePid(pid, startTime, procfs)
@@ -47,7 +47,7 @@ describe.runIf(process.platform === 'linux')('a process whose first thread is a 
     expect(judgePid(pid, startTime, procfsOf('Z', others))).toMatchObject({ liveness: 'dead' })
   })
 
-  test('is dead when it goes while it is looked at [S5-36]', () => {
+  test('is dead when it disappears during the check [S5-36]', () => {
     const procfs = procfsOf('Z', [])
     rmSync(join(procfs, String(pid), 'task'), { recursive: true })
 

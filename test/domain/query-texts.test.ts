@@ -13,7 +13,7 @@ test('a text is built once', () => {
   ])
 })
 
-test('texts do not pile up, however many limits callers ask for', () => {
+test('texts do not pile up, however many limits callers use', () => {
   const texts = new QueryTexts()
 
   for (let limit = 0; limit < 10_000; limit++) texts.of(`limit ${limit}`, () => `select 1 limit ${limit}`)

@@ -4,8 +4,8 @@ import { at, itemIn, job, merge, newItem } from './samples.ts'
 
 const facts = { line: { ahead: 4, total: 9 }, before: null, blockers: [], wall: at.wall }
 
-describe('the place of an item', () => {
-  test('is behind what is ready before it, and it counts itself [S5c-43]', () => {
+describe('the position of an item', () => {
+  test('comes after what is ready before it, counted from 1 [S5c-43]', () => {
     expect(positionOf(newItem(job), facts)).toEqual({ position: 5, totalPending: 10, reason: null })
   })
 
@@ -13,7 +13,7 @@ describe('the place of an item', () => {
     ['stays where it was', 5, 5, 9],
     ['moves forward', 1, 5, 9],
     ['moves back: then it was one of those ahead', 9, 4, 9],
-  ])('that was counted already and %s [S5c-43]', (_, priority, position, totalPending) => {
+  ])('that was already counted and %s [S5c-43]', (_, priority, position, totalPending) => {
     const before = newItem(job)
 
     const place = positionOf({ ...before, priority }, { ...facts, before })
@@ -34,7 +34,7 @@ describe('the place of an item', () => {
     expect(positionOf(newItem(job), { ...facts, before })).toMatchObject({ position: 5, totalPending: 10 })
   })
 
-  test('far back is not counted to the end [S5c-43]', () => {
+  test('far back is not counted exactly [S5c-43]', () => {
     const line = { ahead: maxLine, total: maxLine }
 
     expect(positionOf(newItem(job), { ...facts, line })).toMatchObject({
@@ -44,7 +44,7 @@ describe('the place of an item', () => {
   })
 })
 
-describe('an item without a place says why', () => {
+describe('an item without a position says why', () => {
   const blocker = newItem(job, { id: 'b1', key: 'w0' })
   const failed = itemIn(job, 'failed', { id: 'b2', key: 'w9' })
   const cancelled = itemIn(job, 'cancelled', { id: 'b3' })

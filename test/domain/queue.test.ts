@@ -12,7 +12,7 @@ import { at, job, merge, refusalOf } from './samples.ts'
 const open = Object.freeze(createQueue('prints', job, {}, at.wall))
 
 describe('a new queue', () => {
-  test('allows three failures and three crashes, and runs', () => {
+  test('allows three failures and three crashes, and is not paused', () => {
     const queue = createQueue('prints', job, {}, at.wall)
 
     expect(queue).toEqual({
@@ -74,7 +74,7 @@ describe('a queue that exists', () => {
   })
 
   test.each([[{}], [{ maxAttempts: 3 }], [{ maxAttempts: 3, maxCrashes: 3 }]])(
-    'is not changed by the limits it already has: %o',
+    'is not changed by limits it already has: %o',
     (settings) => {
       expect(adjustQueue(open, settings)).toBeNull()
     },
@@ -95,7 +95,7 @@ describe('a queue that exists', () => {
     expect(first && adjustQueue(first, {})).toBeNull()
   })
 
-  test('says who paused it, when and why, and forgets it when resumed', () => {
+  test('records who paused it, when and why, and forgets that when resumed', () => {
     const paused = pauseQueue(open, 'eve', 'printer on fire', at.wall + 1)
     const resumed = paused && resumeQueue(paused)
 
@@ -115,11 +115,11 @@ describe('a queue that exists', () => {
     expect(pauseQueue(paused, 'bob', 'second', at.wall + 1)).toBeNull()
   })
 
-  test('is not resumed when it runs', () => {
+  test('cannot be resumed unless it is paused', () => {
     expect(resumeQueue(open)).toBeNull()
   })
 
-  test('has a processing lock of its own, apart from any other queue [Z12]', () => {
+  test('has its own processing lock, separate from any other queue [Z12]', () => {
     const names = ['prints', 'main'].map(processingLockName)
 
     expect(names).toEqual(['queue:prints', 'queue:main'])

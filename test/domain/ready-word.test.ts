@@ -14,7 +14,7 @@ const task = {
 
 const shown = (words: ReturnType<typeof readyWords>) => words.map(({ field, value }) => `${field} ${value}`)
 
-describe('the words of a ready task [S5e-8]', () => {
+describe('the filter words of a ready task [S5e-8]', () => {
   test('are each distinct label, its owner and its host, with a value for none', () => {
     expect(shown(readyWords(task))).toEqual(['label "ui"', 'label "db"', 'owner "olga"', 'host null'])
     expect(readyWords(task)[0]).toMatchObject({ priority: 5, addedAt: 7, item: 't-1' })
@@ -28,7 +28,7 @@ describe('the words of a ready task [S5e-8]', () => {
     expect(readyWords(null)).toEqual([])
   })
 
-  test('the name null is another word than none, and a long one is cut', () => {
+  test('the name null differs from none, and a long one is cut', () => {
     expect(wordValue('null')).not.toBe(wordValue(null))
     expect(wordValue('x'.repeat(1_000))).toBe(wordValue('x'.repeat(300)))
   })
@@ -58,7 +58,7 @@ describe('when a task changes [S5e-8]', () => {
 })
 
 describe('the lists of a filter [S5e-8]', () => {
-  test('are one for each thing it asks for, those that are short as a rule first', () => {
+  test('are one per thing it asks for, usually short ones first', () => {
     const lists = listsOf({ labels: ['ui', 'ui', 'db'], owner: null, host: 'attic' })
 
     expect(lists).toEqual([

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { assertMayReach, registerRecipient, unregistered } from '../../src/domain/recipient.ts'
 import { refusalOf } from './samples.ts'
 
-test('an agent nobody registered has an inbox and the usual limits [A7] [A13]', () => {
+test('an agent that was never registered has an inbox and the usual limits [A7] [A13]', () => {
   expect(unregistered('ada')).toMatchObject({
     adapter: 'inbox',
     sendsPerMinute: 10,
@@ -11,7 +11,7 @@ test('an agent nobody registered has an inbox and the usual limits [A7] [A13]', 
   })
 })
 
-test('registering makes version 1, a change the next one, and nothing new nothing [A13]', () => {
+test('registering creates version 1, a change the next, and no change none [A13]', () => {
   const first = registerRecipient(null, 'ada', { adapter: 'hook', address: 'a' }, 7)
   const changed = registerRecipient(first, 'ada', { address: null }, 9)
 

@@ -34,11 +34,11 @@ describe('evidence of a loss', () => {
     expect(evidence).toEqual([null, 'its lease lapsed 1 ms ago'])
   })
 
-  test('proof of death counts at once, though the lease still runs [Q13]', () => {
+  test('proof of death counts at once, even if the lease is live [Q13]', () => {
     expect(evidenceOfLoss(aLock(), adaDied, at.now)).toBe('its process 42 is gone')
   })
 
-  test('proof of death is named before the lapse when there are both', () => {
+  test('proof of death is named rather than the lapse when there are both', () => {
     expect(evidenceOfLoss(aLock(), adaDied, lapse.now)).toBe('its process 42 is gone')
   })
 
@@ -59,7 +59,7 @@ describe('evidence of a loss', () => {
     expect(evidence).toBe('its lease lapsed 1 ms ago')
   })
 
-  test('a held row without an expiry is lost, not held for ever', () => {
+  test('a held row without an expiry is lost, not held forever', () => {
     expect(evidenceOfLoss(aLock({ expiresAt: null }), nobodyDied, at.now)).toBe('it is held but has no lease')
   })
 })
@@ -82,14 +82,14 @@ describe('recovering an item', () => {
     },
   )
 
-  test.each(everyHeldState)('%s: %s is left to a holder whose lease runs [Q13]', (name, state) => {
+  test.each(everyHeldState)('%s: %s is left to a holder with a live lease [Q13]', (name, state) => {
     const workflow = workflowNamed(name)
     const lastMoment = later(ada.leaseMs)
 
     expect(recoverItem(itemIn(workflow, state), rules(workflow), nobodyDied, lastMoment)).toBeNull()
   })
 
-  test('a dead holder is not waited for, and was not expired', () => {
+  test('recovery does not wait for a dead holder’s lease, which had not expired', () => {
     const recovered = recoverItem(itemIn(job, 'running'), rules(job), adaDied, at)
 
     expect(recovered).toMatchObject({ after: { state: 'pending', crashes: 1 }, expiredForMs: 0 })
@@ -113,7 +113,7 @@ describe('recovering an item', () => {
     })
   })
 
-  test('what has no expiry is reclaimed as expired for no time', () => {
+  test('a row without an expiry is reclaimed as expired for 0 ms', () => {
     const item = itemIn(job, 'running', { expiresAt: null })
 
     expect(recoverItem(item, rules(job), nobodyDied, at)).toMatchObject({ expiredForMs: 0 })
@@ -216,7 +216,7 @@ describe('recovering a lock', () => {
     expect(recoverLock(aLock({ agent: '' }), nobodyDied, lapse.now)?.after).toBeNull()
   })
 
-  test('that asked for a delay stays to keep others out; its end is no other loss', () => {
+  test('with a delay stays to keep others out; the end of the delay is not another loss', () => {
     const lost = recoverLock(aLock({ delayMs: 5_000 }), adaDied, at.now)
     const delayed = lost?.after as Lock
     const over = recoverLock(delayed, nobodyDied, at.now + 5_001)
@@ -238,7 +238,7 @@ describe('reclaiming by the last sign of life', () => {
   const bound = itemIn(job, 'running')
   const request = (thresholdMs: number, force = false) => ({ thresholdMs, force })
 
-  test('takes a manual item that was silent too long, though its lease runs [Q15]', () => {
+  test('takes a manual item that was silent too long, even if its lease is live [Q15]', () => {
     const reclaimed = reclaimStaleItem(manual, rules(job), request(1_000), later(1_001))
 
     expect(reclaimed).toMatchObject({
@@ -248,7 +248,7 @@ describe('reclaiming by the last sign of life', () => {
     })
   })
 
-  test('leaves what gave a sign of life since, and goes by the later sign [A-05] [A-06]', () => {
+  test('leaves items with a sign of life since, and uses the later sign [A-05] [A-06]', () => {
     const renewed = { ...manual, renewedAt: at.now + 5_000 }
 
     expect(reclaimStaleItem(manual, rules(job), request(1_000), later(999))).toBeNull()
@@ -256,7 +256,7 @@ describe('reclaiming by the last sign of life', () => {
     expect(reclaimStaleItem(renewed, rules(job), request(1_000), later(6_001))).not.toBeNull()
   })
 
-  test('with a threshold of 0 takes what was claimed this very millisecond [Q15]', () => {
+  test('with a threshold of 0 takes items claimed in this very millisecond [Q15]', () => {
     expect(reclaimStaleItem(manual, rules(job), request(0), at)?.after?.state).toBe('pending')
   })
 
@@ -266,19 +266,19 @@ describe('reclaiming by the last sign of life', () => {
     expect(reclaimStaleItem(reclaimed?.after as Item, rules(job), request(0), at)).toBeNull()
   })
 
-  test('skips what a process stands behind, however long it was silent, while its lease runs [Q15]', () => {
+  test('skips a lease with a process behind it, however long it was silent, while it is live [Q15]', () => {
     expect(reclaimStaleItem(bound, rules(job), request(0), later(ada.leaseMs))).toBeNull()
   })
 
-  test('takes what a process stands behind once its lease has lapsed', () => {
+  test('takes a lease with a process behind it once it has lapsed', () => {
     expect(reclaimStaleItem(bound, rules(job), request(0), lapse)?.after?.state).toBe('pending')
   })
 
-  test('takes what a process stands behind when forced [Q15]', () => {
+  test('takes a lease with a process behind it when forced [Q15]', () => {
     expect(reclaimStaleItem(bound, rules(job), request(0, true), at)?.after?.state).toBe('pending')
   })
 
-  test('is bound by its threshold also when forced', () => {
+  test('respects its threshold even when forced', () => {
     expect(reclaimStaleItem(bound, rules(job), request(1_000, true), later(999))).toBeNull()
   })
 
@@ -297,7 +297,7 @@ describe('reclaiming by the last sign of life', () => {
     },
   )
 
-  test('takes a damaged row that never gave a sign of life', () => {
+  test('takes a damaged row without any sign of life', () => {
     const damaged = { ...manual, grantedAt: null, renewedAt: null, expiresAt: null }
 
     expect(reclaimStaleItem(damaged, rules(job), request(60_000), at)?.after?.state).toBe('pending')
@@ -314,7 +314,7 @@ describe('the counts of a recovery', () => {
     return recovered ? [recovered] : []
   }
 
-  test('tell how many of what, in which states, and which ones [HP-003]', () => {
+  test('say how many of what, in which states, and which ones [HP-003]', () => {
     const items = [
       ...recover(itemIn(job, 'running', { id: 'a' }), job),
       ...recover(itemIn(job, 'running', { id: 'b', crashes: 2 }), job),
@@ -333,7 +333,7 @@ describe('the counts of a recovery', () => {
     })
   })
 
-  test('are all nothing when nothing was lost', () => {
+  test('are all zero when nothing was lost', () => {
     const counts = countRecovered([], [])
 
     expect(counts).toEqual({ locksCleaned: 0, entriesReclaimed: 0, quarantined: 0, ids: [], byState: {} })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { isBroadcast, makePolicy, schedule } from '../../src/domain/redelivery-policy.ts'
 
-test('the policy of the source: 30, 60, 120 s, the last wait again, then everybody [A3] [A4]', () => {
+test('the default policy: 30, 60, 120 s, the last wait again, then everybody [A3] [A4]', () => {
   expect(makePolicy({})).toEqual({
     delaysMs: [30_000, 60_000, 120_000],
     lastWaitMs: 120_000,
@@ -10,7 +10,7 @@ test('the policy of the source: 30, 60, 120 s, the last wait again, then everybo
   })
 })
 
-test('each part can be given [A2] [A4]', () => {
+test('each part can be set [A2] [A4]', () => {
   const ladder = [{ to: ['lead'], waitMs: 9 }]
 
   expect(makePolicy({ timeoutMs: 5_000 }).delaysMs).toEqual([5_000, 60_000, 120_000])
@@ -36,7 +36,7 @@ test.each([
   },
 )
 
-test('a message to several is a broadcast, and so is a level of escalation that tells several', () => {
+test('a message to several is a broadcast, and so is an escalation level with several', () => {
   const ladder = [
     { to: ['ada'], waitMs: 1 },
     { to: ['ada', 'bob'], waitMs: 1 },

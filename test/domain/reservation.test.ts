@@ -47,20 +47,20 @@ describe('a reservation', () => {
     expect(reservePaths({ ...request, mode: mine }, [other], clock).outcome).toBe(outcome)
   })
 
-  test('names everything in its way, and only that [L15]', () => {
+  test('names everything that conflicts, and only that [L15]', () => {
     const near = reserved(['src/a.ts'], 'exclusive')
     const far = reserved(['docs/**'], 'exclusive')
 
     expect(reservePaths(request, [near, far], clock)).toEqual({ outcome: 'held', by: [near] })
   })
 
-  test('is not hindered by what lapsed [L15]', () => {
+  test('does not conflict with lapsed ones [L15]', () => {
     const lapsed = reserved(['src/**'], 'exclusive', { expiresAt: at.now - 1 })
 
     expect(reservePaths(request, [lapsed], clock).outcome).toBe('granted')
   })
 
-  test('is hindered by what the same process has, unless it is named [S5c-39]', () => {
+  test('conflicts with those of the same process, unless they are named [S5c-39]', () => {
     const own = reserved(['src/**'], 'exclusive', { agent: 'bob', instance: 'bob-1', token: 7 })
     const holding = (name: string, token: number) => ({ ...request, holding: [{ name, token }] })
     const outcomes = [request, holding('paths:0', 7), holding('paths:0', 8), holding('paths:2', 7)].map(
@@ -70,7 +70,7 @@ describe('a reservation', () => {
     expect(outcomes).toEqual(['held', 'granted', 'held', 'held'])
   })
 
-  test('is hindered by what another agent has, also when it is named [S5c-39]', () => {
+  test('conflicts with those of another agent, even if they are named [S5c-39]', () => {
     const others = reserved(['src/**'], 'exclusive', { agent: 'ada', token: 7 })
 
     const asked = { ...request, holding: [{ name: 'paths:0', token: 7 }] }
@@ -78,7 +78,7 @@ describe('a reservation', () => {
     expect(reservePaths(asked, [others], clock).outcome).toBe('held')
   })
 
-  test('is hindered by what lapsed only by a clock in doubt', () => {
+  test('conflicts with those that lapsed only by a clock in doubt', () => {
     const lapsed = reserved(['src/**'], 'exclusive', { expiresAt: at.now - 1 })
 
     expect(reservePaths(request, [lapsed], { ...clock, isDoubtful: true })).toEqual({
@@ -93,7 +93,7 @@ describe('a reservation', () => {
     )
   })
 
-  test('has a bound, which is no mistake of the caller’s', () => {
+  test('is limited, which is not the caller’s mistake', () => {
     const many = Array.from({ length: maxReservations }, () => reserved(['docs/**'], 'shared'))
 
     expect(refusalOf(() => reservePaths(request, many, clock))).toMatchObject({
@@ -102,7 +102,7 @@ describe('a reservation', () => {
     })
   })
 
-  test('is one of so many patterns in all; the next is refused before it slows down everybody [L15]', () => {
+  test('counts toward a total of patterns; the next is refused before it slows everybody down [L15]', () => {
     const full = fill(maxReservedPatterns, (number) => `docs/${number}/*`)
     const oneLess = [...full.slice(0, -1), reserved((full.at(-1)?.patterns ?? []).slice(1), 'exclusive')]
 
@@ -113,7 +113,7 @@ describe('a reservation', () => {
     })
   })
 
-  test('is not one of few patterns that are very long: they are read at each reservation [L15]', () => {
+  test('is refused when the reserved patterns are very long in total: all are read each time [L15]', () => {
     const long = fill(maxReservedLength / 500, (number) => `docs/${number}`.padEnd(500, 'x'))
 
     expect(refusalOf(() => reservePaths(request, long, clock))).toMatchObject({
@@ -122,7 +122,7 @@ describe('a reservation', () => {
     })
   })
 
-  test('that is in somebody’s way is told so, also when no more may be reserved', () => {
+  test('that conflicts is told so, even when the limit is reached', () => {
     const full = fill(maxReservedPatterns, (number) => `src/${number}.ts`)
 
     expect(reservePaths(request, full, clock)).toMatchObject({ outcome: 'held' })
@@ -135,7 +135,7 @@ describe('what one agent has reserved', () => {
       reserved([`docs/${number}`], 'shared', { agent: request.agent }),
     )
 
-  test('is so many reservations at most, whoever else has how many [S5d-16]', () => {
+  test('is limited in number, however many others have [S5d-16]', () => {
     const others = Array.from({ length: 200 }, () => reserved(['docs/**'], 'shared'))
 
     expect(reservePaths(request, [...own(99), ...others], clock).outcome).toBe('granted')
@@ -149,7 +149,7 @@ describe('what one agent has reserved', () => {
     })
   })
 
-  test('is refused when it would cost the next one too much, not when that one asks [S5d-16]', () => {
+  test('is refused if it would make the next one too expensive, not when that one asks [S5d-16]', () => {
     const costly = (number: number) => `{${'*a*b,'.repeat(40)}x}*${number}`
     const ask = (agent: string, patterns: readonly string[], live: readonly Lock[]) =>
       reservePaths({ ...request, agent, patterns, holding: [] }, live, clock)
@@ -166,7 +166,7 @@ describe('what one agent has reserved', () => {
     expect(ask('ada', ['src/engines/**/*.test.ts'], live)).toMatchObject({ outcome: 'granted' })
   })
 
-  test('may be much where each beginning is another [S5d-16]', () => {
+  test('may be many if each begins differently [S5d-16]', () => {
     const patterns = (of: number) =>
       Array.from({ length: 50 }, (_, number) => `packages/${of}/${number}/**/*.ts`)
     const live = Array.from({ length: 80 }, (_, of) =>
@@ -207,7 +207,7 @@ describe('fifty patterns against as many as may be reserved', () => {
     })
   })
 
-  test('that only a long comparison tells apart are refused instead of holding everybody up [L15]', () => {
+  test('that only a long comparison can tell apart are refused instead of delaying everybody [L15]', () => {
     const costly = (end: string) => `{${'*a*b,'.repeat(20)}x}${'*?[a-y]'.repeat(9)}${end}`
     const theirs = fill(room, () => costly('*y'))
 
@@ -225,7 +225,7 @@ describe('fifty patterns against as many as may be reserved', () => {
     })
   })
 
-  test('with large classes are refused as well: each character of a class is work [L15]', () => {
+  test('with large classes are refused too: each character of a class is work [L15]', () => {
     const letters = (from: number) =>
       `[${Array.from({ length: 250 }, (_, number) => String.fromCharCode(from + 2 * number)).join('')}]`
     const theirs = fill(room, () => `*${letters(0x4e01)}`)
@@ -242,7 +242,7 @@ describe('fifty patterns against as many as may be reserved', () => {
   })
 })
 
-test('a lapsed reservation is over, a lapsed lock that is only a name is not [L15]', () => {
+test('a lapsed reservation is over, and a lapsed lock that is only a name is not [L15]', () => {
   const now = at.now
   const lapsed = { expiresAt: now - 1 }
 
@@ -251,7 +251,7 @@ test('a lapsed reservation is over, a lapsed lock that is only a name is not [L1
   expect(isOver(aLock(lapsed), now)).toBe(false)
 })
 
-test('one that is over is refused to whoever would go on with it, saying why [L15]', () => {
+test('one that is over cannot be continued, and the refusal says why [L15]', () => {
   const over = reserved(['a'], 'shared', { expiresAt: at.now - 1 })
 
   expect(() => assertNotOver(reserved(['a'], 'shared'), at.now)).not.toThrow()
@@ -262,7 +262,7 @@ test('one that is over is refused to whoever would go on with it, saying why [L1
 })
 
 describe('who has a path', () => {
-  test('is whoever reserved a pattern that matches it [L15]', () => {
+  test('is the agent whose pattern matches it [L15]', () => {
     const [wide, narrow, far] = [
       reserved(['docs/*', 'src/**'], 'shared'),
       reserved(['src/[ab].ts'], 'shared'),
@@ -276,7 +276,7 @@ describe('who has a path', () => {
     expect(covering('a', [aLock()])).toEqual([])
   })
 
-  test('is not asked of what is no path, also when nothing is reserved', () => {
+  test('is refused for anything that is not a path, even when nothing is reserved', () => {
     expect(refusalOf(() => covering('a/../b', [])).code).toBe('INVALID')
   })
 })

@@ -50,7 +50,7 @@ describe.each([
     expect(make().read(values, 1, (text) => JSON.parse(text as string))).toEqual(row)
   })
 
-  test('is written in the order of its fields, what is not set as null', () => {
+  test('is written in the order of its fields, with null for what is not set', () => {
     const code = make()
 
     expect(code.values(row, write)).toEqual(['"build"', 0, '["src/**"]', 7])
@@ -58,7 +58,7 @@ describe.each([
     expect(code.asRead(row, write)).toEqual(['"build"', 0])
   })
 
-  test('is told by what is set of it, and by nothing that events keep quiet', () => {
+  test('is described by the fields that are set, without those that events omit', () => {
     const code = make()
 
     expect(JSON.parse(code.eventJson(row, write))).toEqual({ name: 'build', slot: 0, patterns: ['src/**'] })
@@ -66,7 +66,7 @@ describe.each([
     expect(code.eventJson({ ...bare, name: null, slot: null }, write)).toBe('{}')
   })
 
-  test('differs from another at the places of the fields that do', () => {
+  test('differs from another exactly in the fields that differ', () => {
     const code = make()
 
     expect(code.differing(row, bare, isSame)).toEqual([2, 3])

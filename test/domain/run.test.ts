@@ -58,7 +58,7 @@ describe('a run', () => {
     })
   })
 
-  test('without items is completed as it begins [L7]', () => {
+  test('without items is completed as it starts [L7]', () => {
     expect(startRun(null, { ...request, total: 0 }, at)).toMatchObject({
       status: 'completed',
       endedAt: at.wall,
@@ -116,7 +116,7 @@ describe('recording', () => {
     expect(after).toMatchObject({ status: 'completed', endedAt: later(1).wall, runningSince: null })
   })
 
-  test('does not complete a run that none may fail while one has [L7]', () => {
+  test('does not complete a run in which none may fail while one has [L7]', () => {
     const strict = startRun(null, { ...request, completion: 'successful' }, at)
 
     const failed = recordRun(strict, { done: 9, failed: 1 }, at)
@@ -126,12 +126,12 @@ describe('recording', () => {
     expect(mended.status).toBe('completed')
   })
 
-  test('never completes a run whose total nobody knows', () => {
+  test('never completes a run with an unknown total', () => {
     expect(recordRun({ ...begun, total: null }, { done: 1000 }, at).status).toBe('running')
   })
 
   test.each(['paused', 'failed', 'completed'] as const)(
-    'counts what was done though it is %s, and leaves it so [L8]',
+    'counts finished items even if it is %s, and leaves it so [L8]',
     (status) => {
       const after = recordRun(inStatus[status], { done: 10 }, at)
 
@@ -150,7 +150,7 @@ describe('pausing and resuming', () => {
     expect(pauseRun(inStatus.paused, 'again', at)).toBeNull()
   })
 
-  test('a resume goes on under the new grant with what is done, and counts again [L11]', () => {
+  test('a resume continues under the new grant with the finished items, and counts again [L11]', () => {
     const paused = pauseRun(recordRun(begun, { done: 4 }, at), 'tea', at) as Run
 
     const resumed = resumeRun(paused, { lock: 'other', token: 9, total: 12 }, later(60_000))
@@ -165,13 +165,13 @@ describe('pausing and resuming', () => {
     })
   })
 
-  test('a resume of what was all done meanwhile completes it', () => {
+  test('resuming a run that is already done completes it', () => {
     const paused = recordRun(inStatus.paused, { done: 10 }, at)
 
     expect(resumeRun(paused, { lock: 'global', token: 9, total: undefined }, at).status).toBe('completed')
   })
 
-  test('a run whose holder was lost is resumed though nobody paused it [L9]', () => {
+  test('a run whose holder was lost is resumed even if nobody paused it [L9]', () => {
     const resumed = resumeRun(begun, { lock: 'global', token: 9, total: undefined }, at)
 
     expect(resumed).toMatchObject({ status: 'running', token: 9, version: 2 })
@@ -181,7 +181,7 @@ describe('pausing and resuming', () => {
     expect(refusalOf(() => reopenRun(inStatus[status], 15, at)).code).toBe('ILLEGAL_MOVE')
   })
 
-  test('a run is reopened without a total where nobody knows it [S5c-40]', () => {
+  test('a run is reopened without a total if it is unknown [S5c-40]', () => {
     const reopened = reopenRun(inStatus.completed, null, at)
 
     expect(reopened).toMatchObject({ status: 'paused', total: null, pauseReason: 'reopened for more items' })
@@ -208,7 +208,7 @@ describe('pausing and resuming', () => {
 })
 
 describe('pace', () => {
-  test('is by the time it really ran, without pauses [L6]', () => {
+  test('uses the time it really ran, without pauses [L6]', () => {
     const worked = recordRun(begun, { done: 5 }, later(10_000))
     const paused = pauseRun(worked, 'tea', later(10_000)) as Run
     const resumed = resumeRun(paused, { lock: 'global', token: 9, total: undefined }, later(1_000_000))

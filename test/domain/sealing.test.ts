@@ -9,7 +9,7 @@ const counted = (...ages: number[]) =>
     { ...dates, latestAt: -1000 },
   )
 
-describe('of the oldest events go [S5b-10]', () => {
+describe('of the oldest events are removed [S5b-10]', () => {
   test.each([
     ['those that are old, up to the first that is not', [200, 100, 90, 89, 95], 3, 'young'],
     ['all, when all are old', [200, 100], 2, 'all'],
@@ -26,7 +26,7 @@ describe('of the oldest events go [S5b-10]', () => {
     expect(counted(...ages)).toMatchObject({ count, end })
   })
 
-  test('the last date believed is that of an old one, never one ahead or one too early', () => {
+  test('the last date that counts is that of an old event, never one ahead or too early', () => {
     expect(counted(200, 100, -3650, 500, 95, 1).latestAt).toBe(-95)
     expect(counted(1).latestAt).toBe(-1000)
   })
@@ -38,7 +38,7 @@ describe('of the oldest events go [S5b-10]', () => {
   })
 })
 
-test('later events show that earlier ones are old when one of them is, by a date that can be believed [S5b-10]', () => {
+test('later events show that earlier ones are old if one of them is, by a date that counts [S5b-10]', () => {
   const at = { ...dates, latestAt: -200 }
   const shows = (...ages: number[]) =>
     isAnyOld(

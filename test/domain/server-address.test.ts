@@ -10,7 +10,7 @@ test.each([
   ['addresses', 'postgres://app@[::1]:6432,[::ffff:10.0.0.1]/p', ['::1:6432', '::ffff:10.0.0.1:5432']],
   ['a socket', 'postgres://app@%2Fvar%2Frun%2Fpostgresql:6432/p', ['/var/run/postgresql:6432']],
   ['nothing', 'postgres:///p', ['localhost:5432']],
-])('%s may stand where the server is', (_what, url, expected) => {
+])('%s may be the server’s address', (_what, url, expected) => {
   expect(parseAddress(url).hosts.map(({ host, port }) => `${host}:${port}`)).toEqual(expected)
 })
 
@@ -45,7 +45,7 @@ test.each([
   ['an unknown parameter', `postgres://app:hidden@db-1/p?wake=${direct}&wakes=no`],
   ['a wake that is no URL', 'postgres://app:hidden@db-1/p?wake=false'],
   ['a wake that cannot be read', `postgres://app:hidden@db-1/p?wake=${direct}%3Fshema=jobs`],
-])('%s is refused as INVALID, and the password is not said', (_what, url) => {
+])('%s is refused as INVALID, without showing the password', (_what, url) => {
   const error = errorOf(() => parseAddress(url))
 
   expect(error).toMatchObject({ code: 'INVALID' })

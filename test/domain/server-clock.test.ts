@@ -17,23 +17,23 @@ function doubtsAt(...answers: Answer[]): number[] {
   return doubts
 }
 
-test('a clock that keeps step is not doubted', () => {
+test('a steady clock is not doubted', () => {
   expect(doubtsAt([0, 10, 1_005], [5_000, 5_010, 6_004], [9_000, 9_100, 10_020])).toEqual([])
 })
 
-test('an answer that was long under way is no sign of a clock that was moved', () => {
+test('a slow answer is not a sign of a moved clock', () => {
   expect(doubtsAt([0, 10, 1_005], [1_000, 9_000, 2_001], [9_000, 9_010, 10_005])).toEqual([])
   expect(doubtsAt([0, 10, 1_005], [1_000, 9_000, 9_999], [9_000, 9_010, 10_005])).toEqual([])
   // Also where it was the first.
   expect(doubtsAt([0, 8_000, 1_000], [8_000, 8_010, 9_005])).toEqual([])
 })
 
-test('a clock that was moved by more than 2 s is doubted once, by as much as is certain', () => {
+test('a clock moved by more than 2 s is doubted once, by as much as is certain', () => {
   expect(doubtsAt([0, 10, 1_010], [1_000, 1_010, 8_010], [2_000, 2_010, 9_010])).toEqual([5_990])
   expect(doubtsAt([0, 10, 9_010], [1_000, 1_010, 4_000], [2_000, 2_010, 5_000])).toEqual([-6_000])
 })
 
-test('a clock that is slowly brought right is followed', () => {
+test('a clock that is corrected slowly is followed', () => {
   const slewed = Array.from({ length: 50 }, (_, second): Answer => {
     const at = second * 1_000
     return [at, at + 1, 1_000 + at + second * 100]
@@ -42,7 +42,7 @@ test('a clock that is slowly brought right is followed', () => {
   expect(doubtsAt(...slewed)).toEqual([])
 })
 
-test('a server that leaves a question open for more than 3 s was out of reach since its last answer [S5-1]', () => {
+test('a server that takes more than 3 s to answer was unreachable since its last answer [S5-1]', () => {
   const outage = { since: 1_005, until: 9_001 }
 
   expect(outageAt([0, 10, 1_005], [1_000, 8_001, 9_001])).toEqual(outage)
@@ -52,7 +52,7 @@ test('a server that leaves a question open for more than 3 s was out of reach si
   )
 })
 
-test('a process that did not ask for long has seen no outage [S5-1]', () => {
+test('a process that asked nothing for long has seen no outage [S5-1]', () => {
   expect(outageAt([0, 10, 1_005], [60_000, 60_010, 61_005])).toBeNull()
   expect(outageAt([0, 10, 1_005], [60_000, 'missed'], [60_100, 60_110, 61_105])).toBeNull()
 })
@@ -68,7 +68,7 @@ function outageAt(...answers: (Answer | readonly [askedAt: number, 'missed'])[])
   return clock.outage
 }
 
-test('it is checked by an answer that came soon and agreed, and by no other [S5b-13]', () => {
+test('it is checked only by an answer that came soon and agreed [S5b-13]', () => {
   expect(checkedAt([0, 10, 1_005])).toBe(1_005)
   expect(checkedAt([0, 10, 1_005], [5_000, 5_010, 6_004])).toBe(6_004)
   // It may have jumped while the answer was under way.
@@ -78,7 +78,7 @@ test('it is checked by an answer that came soon and agreed, and by no other [S5b
   expect(checkedAt([0, 10, 1_005], [5_000, 5_010, 60_000], [6_000, 6_010, 61_000])).toBe(61_000)
 })
 
-test('a clock that nobody vouches for is doubted, and told of once, until somebody does [S5b-13]', () => {
+test('an unconfirmed clock is doubted, and reported once, until a process confirms it [S5b-13]', () => {
   const told: string[] = []
   let time = 0
   const clock = new ServerClock({ monotonic: () => time } as Environment, ({ reason }) => told.push(reason))

@@ -39,7 +39,7 @@ describe.each(tables)('a row of %s', (table) => {
   })
 })
 
-test('a floor is raised to the highest, not set to what was decided on [S5b-1]', () => {
+test('a floor is raised to the maximum, not set to the decided value [S5b-1]', () => {
   const netChange: NetChange = { table: 'stateFloor', before: { version: 1 }, after: { version: 7 } }
   const [query] = applying('n', [netChange], [], [], { bucket: 0, wall: 0 })
 
@@ -54,7 +54,7 @@ describe('of items that change in one batch', () => {
       values.reduce<number>((sum, value) => sum + (value instanceof Buffer ? value.length : 0), 0),
     )
 
-  test('a payload is sent where it is new, however many others have long ones [S5c-8]', () => {
+  test('a payload is sent only if it is new, however many others have long ones [S5c-8]', () => {
     const others = Array.from({ length: 20 }, (_, number): NetChange => {
       const words = { id: `other ${number}`, payload: long, data: { long } }
       const before = itemIn(job, 'running', words)
@@ -67,7 +67,7 @@ describe('of items that change in one batch', () => {
     expect(Math.max(...written([...others, changed]))).toBeLessThan(long.length)
   })
 
-  test('those that give up a key are written before those that may take it, long or not [S5c-8]', () => {
+  test('those that give up a key are written before those that may take it, whatever their length [S5c-8]', () => {
     const ids = ['long', 'short'].flatMap((size) => [`${size} opens`, `${size} closes`])
     const netChanges = ids.map((id): NetChange => {
       const before = itemIn(job, id.endsWith('opens') ? 'failed' : 'running', { id })

@@ -31,7 +31,7 @@ describe('an error in reading many rows', () => {
     expect(classify(error, 'store.db')).toMatchObject({ code: 'INTERNAL', facts: { sqliteCode: 1 } })
   })
 
-  test('carries it also where parameters are numbered and the query has a limit of its own [S5c-22]', () => {
+  test('carries it even if parameters are numbered and the query has its own limit [S5c-22]', () => {
     const connection = aConnection()
     const rows = "values ('{}', 1), ('broken', 2)"
     const query = `select json_extract(column1, ?2) from (${rows}) where column2 <> ?1 order by column2 limit 2`
@@ -39,7 +39,7 @@ describe('an error in reading many rows', () => {
     expect(thrownBy(() => connection.all(query, '7', '$.a'))).toMatchObject({ errcode: 1 })
   })
 
-  test('that does not come again counts as the work of another, which passes [S5c-22]', () => {
+  test('that does not recur counts as caused by another process, which passes [S5c-22]', () => {
     const error = passing(new Error('database is locked'))
 
     expect(isBusy(error)).toBe(true)

@@ -38,12 +38,12 @@ describe('saving a document', () => {
     })
   })
 
-  test('begins at 1 where nothing was ever deleted, else above the floor', () => {
+  test('begins at 1 if nothing was ever deleted, else above the floor', () => {
     expect(saveState(null, null, saving).version).toBe(1)
     expect(saveState(null, { version: 41 }, saving).version).toBe(42)
   })
 
-  test('goes on from its own version, however high the floor is', () => {
+  test('continues from its own version, however high the floor is', () => {
     expect(saveState(plan, { version: 41 }, saving).version).toBe(8)
   })
 })
@@ -54,11 +54,11 @@ describe('the floor', () => {
     [{ version: 6 }, { version: 7 }],
     [{ version: 7 }, null],
     [{ version: 8 }, null],
-  ])('%o becomes %o when a document at version 7 goes', (floor, raised) => {
+  ])('%o becomes %o when a document at version 7 is deleted', (floor, raised) => {
     expect(raiseFloor(floor, plan)).toEqual(raised)
   })
 
-  test('lets no version of a key come back, whatever is saved and deleted', () => {
+  test('never lets a version of a key come back, whatever is saved and deleted', () => {
     const acts = fc.array(fc.record({ key: fc.constantFrom('a', 'b'), deletes: fc.boolean() }))
     fc.assert(
       fc.property(acts, (steps) => {
@@ -108,7 +108,7 @@ describe('the version a writer expects', () => {
 })
 
 describe('the wait after a conflict', () => {
-  test('is none the first time, then lies in a span that doubles up to 320 ms', () => {
+  test('is zero the first time, then within a range that doubles up to 320 ms', () => {
     const longest = [1, 2, 3, 4, 5, 6, 7].map((attempt) => conflictWaitMs(attempt, 1))
     const shortest = [1, 2, 7].map((attempt) => conflictWaitMs(attempt, 0))
 
@@ -120,7 +120,7 @@ describe('the wait after a conflict', () => {
 describe('[S5-7] the order of updates', () => {
   const preferred = prefer(plan, 'mine', at.now)
 
-  test('one is preferred for a while; the others hold back for as long as that lasts', () => {
+  test('one is preferred for a while, and the others hold back until that ends', () => {
     expect(heldBackMs(plan, 'other', at.now)).toBe(0)
     expect(heldBackMs(null, 'other', at.now)).toBe(0)
     expect(heldBackMs(preferred, 'mine', at.now)).toBe(0)
@@ -129,7 +129,7 @@ describe('[S5-7] the order of updates', () => {
     expect(preferred.version).toBe(plan.version)
   })
 
-  test('its own save ends it; those of others, updates or not, leave it', () => {
+  test('its own save ends the preference; other writes do not', () => {
     const savedBy = (update: string | null) => saveState(preferred, null, { ...saving, update })
 
     expect(savedBy('mine')).toMatchObject({ preferred: null, preferredUntil: null })
@@ -137,7 +137,7 @@ describe('[S5-7] the order of updates', () => {
     expect(savedBy(null)).toMatchObject({ preferred: 'mine', preferredUntil: at.now + preferenceMs })
   })
 
-  test('only the preferred one can give way', () => {
+  test('only the preferred one can give it up', () => {
     expect(giveWay(preferred, 'mine')).toMatchObject({ preferred: null, preferredUntil: null })
     expect(giveWay(preferred, 'other')).toBeNull()
   })

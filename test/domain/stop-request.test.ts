@@ -4,12 +4,12 @@ import { isStopHeeded } from '../../src/domain/stop-request.ts'
 
 const minuteMs = 60_000
 
-test('a command that nobody asked to stop ended by itself', () => {
+test('a command that nobody asked to stop ended on its own', () => {
   expect(isStopHeeded(new Map(), 0)).toBe(false)
 })
 
 test.each(['SIGINT', 'SIGQUIT'] as const)(
-  'a command that goes on for more than a minute after %s ends by itself later, and its exit counts [S5c-31]',
+  'a command that runs for more than a minute after %s ends on its own later, and its exit code counts [S5c-31]',
   (signal) => {
     const askedAt = new Map([[signal, 1_000]])
 

@@ -48,7 +48,7 @@ test.each([
   expect(withoutPassword(url, '')).toBe(shown)
 })
 
-test('a server is told from a file also where its URL is misspelled [S5d-14]', () => {
+test('a server is told from a file even if its URL is misspelled [S5d-14]', () => {
   expect(
     ['postgres://db', 'POSTGRES:db', 'postgresql:/db', 'mysql:/db', 'HTTP://db'].map(serverScheme),
   ).toEqual(['postgres', 'postgres', 'postgresql', 'mysql', 'http'])
@@ -92,7 +92,7 @@ test.each([
   expect(hasPassword(url)).toBe(has)
 })
 
-test('of a listen URL that cannot be decoded nothing is handed on [S5d-14]', () => {
+test('nothing is passed on from a listen URL that cannot be decoded [S5d-14]', () => {
   expect(withoutCredentials('postgres://app@db/x?wake=%zzsecret&schema=s')).toBe(
     'postgres://app@db/x?wake=&schema=s',
   )
@@ -102,7 +102,7 @@ test('something may stand in its place', () => {
   expect(withoutPassword('postgres://app:secret@db/x', ':…')).toBe('postgres://app:…@db/x')
 })
 
-test('a server named by a stranger is asked with what its URL says and nothing else; a path stays as it is', () => {
+test('a server named by a stranger is contacted with nothing but its URL; a path stays as it is', () => {
   expect(withOwnCredentials('postgres://db/fleet')).toBe('postgres://db/fleet?auth=url')
   expect(withOwnCredentials('postgres://db/fleet?schema=a')).toBe('postgres://db/fleet?schema=a&auth=url')
   expect(withOwnCredentials('/folder/store.db')).toBe('/folder/store.db')

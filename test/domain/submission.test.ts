@@ -58,7 +58,7 @@ describe('an open change that is submitted again', () => {
     expect(again(open, given)).toEqual({ ...open, ...changed, version: 2 })
   })
 
-  test('takes a bead where it had none [S5c-43]', () => {
+  test('takes a bead if it had none [S5c-43]', () => {
     const bare = newItem(merge, { data: { headSha: 'aaaa' } })
 
     expect(again(bare, { bead: null })).toBe(bare)
@@ -89,7 +89,7 @@ describe('an open change that is submitted again', () => {
     expect(after).toMatchObject({ runAt: expected, phase: expected === null ? 'ready' : 'waiting' })
   })
 
-  test('a time of its own ends an offer [S5c-43]', () => {
+  test('a run time ends an offer [S5c-43]', () => {
     const offered = { ...open, offeredTo: 'bob' }
 
     expect(again(offered, { runAt: at.wall + 2_000 }).offeredTo).toBeNull()
@@ -130,7 +130,7 @@ describe('an open change that is submitted again', () => {
   })
 })
 
-describe('what is stacked on a change that is stacked elsewhere', () => {
+describe('items stacked on a change that is restacked', () => {
   const moved = { ...newItem(merge, { id: 'm' }), ancestors: ['root'], parent: 'root' }
   const on = (id: string, below: string) => ({
     ...newItem(merge, { id }),
@@ -138,7 +138,7 @@ describe('what is stacked on a change that is stacked elsewhere', () => {
     ancestors: ['old', 'm'],
   })
 
-  test('follows, from the bottom up [S5c-43]', () => {
+  test('follow, from the bottom up [S5c-43]', () => {
     const stacked = [on('c', 'b'), on('b', 'm'), on('d', 'm')]
 
     const after = restacked(moved, stacked).map((each) => [each.after.id, each.after.ancestors])
@@ -152,7 +152,7 @@ describe('what is stacked on a change that is stacked elsewhere', () => {
     expect(restacked(moved, [])).toEqual([])
   })
 
-  test('is refused where it would be too deep, or is too much [S5c-43]', () => {
+  test('are refused if they would be too deep, or are too many [S5c-43]', () => {
     const deep = { ...moved, ancestors: Array.from({ length: 9 }, (_, level) => `a${level}`) }
     const many = Array.from({ length: 101 }, (_, number) => on(`n${number}`, 'm'))
 
@@ -162,10 +162,10 @@ describe('what is stacked on a change that is stacked elsewhere', () => {
   })
 })
 
-describe('a change that somebody holds', () => {
+describe('a held change', () => {
   const held = itemIn(merge, 'testing', { payload: '1', data: { headSha: 'aaaa' } })
 
-  test('takes over head, priority and attempts [S5c-43]', () => {
+  test('applies head, priority and attempts [S5c-43]', () => {
     const after = again(held, { headSha: 'bbbb', priority: 1, maxAttempts: 9 })
 
     expect(after).toMatchObject({ phase: 'held', agent: 'ada', priority: 1, maxAttempts: 9 })
@@ -186,7 +186,7 @@ describe('a change that somebody holds', () => {
     expect(refused.next).toMatch(new RegExp(`^${field} cannot change`))
   })
 
-  test('keeps its head once it merges, and then only that [S5c-43]', () => {
+  test('keeps its head while it merges, and only that [S5c-43]', () => {
     const merging = itemIn(merge, 'merging', { agent: null, data: { headSha: 'aaaa' } })
 
     const refused = refusalOf(() => again(merging, { headSha: 'bbbb' }))
@@ -195,7 +195,7 @@ describe('a change that somebody holds', () => {
     expect(again(merging, { priority: 1 }).priority).toBe(1)
   })
 
-  test('of a workflow that can be cancelled throughout has a head that may change [S5c-43]', () => {
+  test('of a workflow that can always be cancelled may change its head [S5c-43]', () => {
     const running = itemIn(job, 'running', { data: { headSha: 'aaaa' } })
 
     const after = submitAgain(running, job, { headSha: 'bbbb' }, { around: nothingAround, wall: at.wall })

@@ -86,7 +86,7 @@ describe('hints about many tasks [S5e-11]', () => {
     )
   })
 
-  test('look at each task a few times, not once for every other', () => {
+  test('look at each task a few times, not once per other task', () => {
     let looks = 0
     const watched = (index: number): Hinted => ({
       ...hinted(`t${index}`, { labels: [`l${index}`], paths: [`src/m${index}/a.ts`] }),
@@ -104,7 +104,7 @@ describe('hints about many tasks [S5e-11]', () => {
   })
 })
 
-describe('waves and the critical path [T19]', () => {
+describe('parallel groups and the critical path [T19]', () => {
   const diamond = [
     hinted('d', { waitingFor: ['b', 'c'] }),
     hinted('b', { waitingFor: ['a'] }),
@@ -119,13 +119,13 @@ describe('waves and the critical path [T19]', () => {
     expect([waves([]), criticalPath([])]).toEqual([[], []])
   })
 
-  test('come to an end even where a damaged store held a circle', () => {
+  test('end even if a damaged store has a cycle', () => {
     const circle = [hinted('a', { waitingFor: ['b'] }), hinted('b', { waitingFor: ['a'] }), hinted('c')]
 
     expect(waves(circle)).toEqual([['c']])
   })
 
-  test('place each task after everything it waits for, and a path has as many tasks as there are waves', () => {
+  test('place each task after everything it waits for, and a path has as many tasks as there are groups', () => {
     const graph = fc.array(fc.array(fc.nat(30), { maxLength: 4 }), { maxLength: 30 }).map((edges) =>
       edges.map((targets, index) =>
         hinted(`t${index}`, {

@@ -54,8 +54,8 @@ const take = (fitting: Set<number>) => async (position: SearchPosition) => {
   throw unfinished(allowedAt(row + 1))
 }
 
-describe('a claim that goes on searching [S5e-8]', () => {
-  test('walks the list to what fits', async () => {
+describe('a claim that keeps searching [S5e-8]', () => {
+  test('walks the list to the first match', async () => {
     const fitting = new Set([25])
     const { search, looks } = listOf({ rows: 40, fitting })
 
@@ -63,14 +63,14 @@ describe('a claim that goes on searching [S5e-8]', () => {
     expect(looks).toEqual([0, 10, 20])
   })
 
-  test('is empty after one whole walk where nobody rang', async () => {
+  test('is empty after one whole walk without a ring', async () => {
     const { search, looks } = listOf({ rows: 25 })
 
     expect(await claimFound(search, take(new Set()))).toBe('empty')
     expect(looks).toEqual([0, 10, 20])
   })
 
-  test('begins anew where somebody rang: what became ready behind it is found', async () => {
+  test('starts over after a ring: what became ready behind it is found', async () => {
     const fitting = new Set<number>()
     const { search, looks } = listOf({
       rows: 25,
@@ -86,21 +86,21 @@ describe('a claim that goes on searching [S5e-8]', () => {
     expect(looks).toEqual([0, 10, 20, 0])
   })
 
-  test('a list that one look takes in was empty at that moment, whoever rang', async () => {
+  test('a list that fits in one read was empty at that moment, whatever rang', async () => {
     const { search, looks } = listOf({ rows: 5, beforeLook: (_, ring) => ring() })
 
     expect(await claimFound(search, take(new Set()))).toBe('empty')
     expect(looks).toEqual([0])
   })
 
-  test('where others ring all the time, the third walk takes in the whole list at once', async () => {
+  test('under constant rings, the third walk reads the whole list at once', async () => {
     const { search, looks } = listOf({ rows: 15, beforeLook: (_, ring) => ring() })
 
     expect(await claimFound(search, take(new Set()))).toBe('empty')
     expect(looks).toEqual([0, 10, 0, 10, 'all'])
   })
 
-  test('goes on from where another was faster', async () => {
+  test('continues after losing a task to another claim', async () => {
     const fitting = new Set([12, 17])
     const { search, looks } = listOf({ rows: 30, fitting })
     const taken: (number | null)[] = []
@@ -116,7 +116,7 @@ describe('a claim that goes on searching [S5e-8]', () => {
     expect(looks).toEqual([0, 10, 13])
   })
 
-  test('where the last one was lost and somebody rang, it begins anew', async () => {
+  test('if the last one was lost and a bell rang, it starts over', async () => {
     const fitting = new Set([2])
     let ringNow = () => {}
     const { search, looks } = listOf({
@@ -153,12 +153,12 @@ describe('a claim that goes on searching [S5e-8]', () => {
 })
 
 describe('whether a task is there [S5e-8]', () => {
-  test('is told without a claim', async () => {
+  test('is answered without a claim', async () => {
     expect(await isTaskThere(listOf({ rows: 40, fitting: new Set([33]) }).search)).toBe(true)
     expect(await isTaskThere(listOf({ rows: 40 }).search)).toBe(false)
   })
 
-  test('a delayed one whose time has come is a reason to claim', async () => {
+  test('a delayed one that is due is a reason to claim', async () => {
     const { search } = listOf({ rows: 5 })
     const seek: TaskSearch['seek'] = async (...at) => ({ ...(await search.seek(...at)), isDue: true })
 

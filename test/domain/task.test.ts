@@ -30,7 +30,7 @@ const wordsOf = (item: Item) => readWords({ ...item, payload: JSON.parse(item.pa
 const rules = { workflow: task, maxCrashes: 3, held: { items: 1, suspects: 0 } }
 const bob = { agent: 'bob', instance: null, leaseMs: 1000, fromReview: false }
 
-test('states are shown as the source spells them, and found again [T2]', () => {
+test('states are shown as the source spells them, and parsed back [T2]', () => {
   const shown = statesOf(task).map(statusOf)
 
   expect(shown).toEqual(['Todo', 'In Progress', 'Review', 'Done'])
@@ -38,13 +38,13 @@ test('states are shown as the source spells them, and found again [T2]', () => {
   expect(shown.map(stateOfStatus)).toEqual(statesOf(task))
 })
 
-describe('the words of a task', () => {
+describe('the texts of a task', () => {
   test('come back as they were stored [T1]', () => {
     expect(wordsOf(aTask('todo'))).toEqual({ ...words, notes: [] })
   })
 
   test.each([null, 'text', { body: 5 }])(
-    'are as far as they go in an item without: payload %j',
+    'are filled in as far as possible for an item without them: payload %j',
     (payload) => {
       expect(readWords({ id: 'i1', data: {}, payload })).toEqual({
         title: 'i1',
@@ -59,7 +59,7 @@ describe('the words of a task', () => {
     },
   )
 
-  test('change one version higher, and what was not named stays [T14] [E4]', () => {
+  test('change with the next version, and anything not named stays [T14] [E4]', () => {
     const edited = editTask(
       aTask('todo'),
       { title: 'write half', owner: null, body: undefined },
@@ -87,7 +87,7 @@ describe('the words of a task', () => {
     })
   })
 
-  test('tell of progress only while somebody works on it', () => {
+  test('show progress only while somebody works on it', () => {
     const refusal = refusalOf(() => editTask(aTask('todo'), { progress: 1 }, 'eve', at.wall))
 
     expect(refusal.code).toBe('ILLEGAL_MOVE')
@@ -129,7 +129,7 @@ describe('a change of a task', () => {
     expect(assertMayEdit(held, { agent: 'ada', token: held.token }, at.now + 30_001)).toEqual({ late: true })
   })
 
-  test('is refused to a stranger, naming the holder, and to a former holder [T14] [E4]', () => {
+  test('is refused to another agent, naming the holder, and to a former holder [T14] [E4]', () => {
     const bob = { agent: 'bob', token: undefined }
     const stranger = refusalOf(() => assertMayEdit(held, bob, at.now))
     const nameless = refusalOf(() => assertMayEdit({ ...held, agent: null }, bob, at.now))
@@ -152,7 +152,7 @@ describe('a task is removed', () => {
     expect(() => assertMayRemove(item, how, moment)).not.toThrow()
   })
 
-  test('but not while somebody holds it, nor by a clock in doubt [S5c-48]', () => {
+  test('but not while it is held, nor while the clock is in doubt [S5c-48]', () => {
     const refused = refusalOf(() => assertMayRemove(held, {}, at))
     const doubtful = refusalOf(() => assertMayRemove(held, {}, { ...later(30_001), isDoubtful: true }))
     const nameless = refusalOf(() => assertMayRemove({ ...held, agent: null }, {}, at))
@@ -190,7 +190,7 @@ describe('a claim of a task by name', () => {
     ['another agent', bob],
     ['another instance of the same name', { ...ada, instance: 'ada-2', fromReview: false }],
     ['the same name without a process', { ...ada, instance: null, fromReview: false }],
-  ])('is held against %s [T3]', (_, request) => {
+  ])('is refused as held by %s [T3]', (_, request) => {
     expect(claimTask(aTask('in_progress'), rules, request, at)).toMatchObject({
       outcome: 'held',
       item: { agent: 'ada' },
@@ -214,7 +214,7 @@ describe('a claim of a task by name', () => {
     expect(claimTask(lapsed, rules, bob, { ...later(1), isDoubtful: true }).outcome).toBe('held')
   })
 
-  test('says what keeps it back [T4]', () => {
+  test('says what holds it back [T4]', () => {
     const blocked = claimTask(aTask('todo', { waitingFor: ['b'] }), rules, bob, at)
     const delayed = claimTask(aTask('todo', { runAt: at.wall + 1 }), rules, bob, at)
     const poisoned = claimTask(aTask('in_progress', { expiresAt: at.now - 1, crashes: 2 }), rules, bob, at)

@@ -22,12 +22,12 @@ test.each([
   ['a\0b', 'a\ufffdb'],
   ['half \ud83c', 'half \ufffd'],
   ['\udf89 half', '\ufffd half'],
-])('%j cannot, and is made fit', (text, fit) => {
+])('%j cannot, and is made valid', (text, fit) => {
   expect(isText(text)).toBe(false)
   expect(fitText(text, 100)).toBe(fit)
 })
 
-test('what is cut in the middle of a character is made fit', () => {
+test('a text cut in the middle of a character is made valid', () => {
   expect(fitText('ab🎉', 3)).toBe('ab\ufffd')
 })
 
@@ -42,7 +42,7 @@ test.each([
   expect(cutText(text, 5)).toBe(cut)
 })
 
-test('bytes are read as they are, or not at all', () => {
+test('bytes are decoded exactly, or not at all', () => {
   expect(decodeText(new TextEncoder().encode('\ufeffgrün 🦊'))).toBe('\ufeffgrün 🦊')
   expect(decodeText(Uint8Array.of(0x67, 0x72, 0xfc, 0x6e))).toBeNull()
 })
@@ -103,12 +103,12 @@ test('marks that pile up on one letter are shown up to eight', () => {
   expect(printable(`a${'\u0301'.repeat(10)}`)).toBe(`a${'\u0301'.repeat(8)}\\u0301\\u0301`)
 })
 
-test('JSON has each half of a character beyond 16 bits', () => {
+test('JSON escapes each half of a character beyond 16 bits', () => {
   expect(jsonLine('\u{e0041}\u007f👩\u200d🚀')).toBe(String.raw`"\udb40\udc41\u007f👩\u200d🚀"`)
   expect(jsonLines(['\u202e'])).toBe(`[\n  "${String.raw`\u202e`}"\n]`)
 })
 
-test('a long hostile text is escaped in a time that grows with its length', () => {
+test('a long hostile text is escaped in linear time', () => {
   const text = `${'\u200d\u0300😀\ufe0f'.repeat(100_000)}`
 
   const before = process.cpuUsage()

@@ -12,7 +12,7 @@ afterEach(() => {
 })
 
 test.each([1, 24, 25, 30, 365])(
-  'a timer of %d days fires when they are over, not before [S5c-34]',
+  'a timer of %d days fires when they have passed, not before [S5c-34]',
   (days) => {
     const run = vi.fn()
 
@@ -26,7 +26,7 @@ test.each([1, 24, 25, 30, 365])(
   },
 )
 
-test('one that never ends does not fire [S5c-34]', () => {
+test('an infinite one never fires [S5c-34]', () => {
   const run = vi.fn()
 
   systemEnvironment.timer(Number.POSITIVE_INFINITY, run)
@@ -35,7 +35,7 @@ test('one that never ends does not fire [S5c-34]', () => {
   expect(run).not.toHaveBeenCalled()
 })
 
-test('one that is cancelled does not fire, however far it has come [S5c-34]', () => {
+test('a cancelled one does not fire, however far it has run [S5c-34]', () => {
   const run = vi.fn()
 
   const cancel = systemEnvironment.timer(60 * day, run)

@@ -29,7 +29,7 @@ function sizes(): number[] {
 }
 
 describe('renewals', () => {
-  test('go before what waits longer [S5c-7]', () => {
+  test('go ahead of what has waited longer [S5c-7]', () => {
     const read = command('read')
     const renewal = command('renewal')
     line.add(read, renewal)
@@ -38,7 +38,7 @@ describe('renewals', () => {
     expect(line.take()).toEqual([read])
   })
 
-  test('go not twice in a row while something else waits [S5c-7]', () => {
+  test('do not go twice in a row while something else waits [S5c-7]', () => {
     line.add(...many(2, 'read', { namespace: 'other' }), command('read'))
     const kinds: string[] = []
     for (let round = 0; round < 6; round++) {
@@ -49,7 +49,7 @@ describe('renewals', () => {
     expect(kinds).toEqual(['renewal', 'read', 'renewal', 'read', 'renewal', 'renewal'])
   })
 
-  test('go first again after a rest: whoever comes with them has been passed over by nobody [S5c-7]', () => {
+  test('go first again after a pause: nothing that comes with them has been passed over [S5c-7]', () => {
     line.add(command('renewal'))
     line.take()
     line.rest()
@@ -58,7 +58,7 @@ describe('renewals', () => {
     expect(line.take()[0]?.kind).toBe('renewal')
   })
 
-  test('are seen to wait while something else is taken before them [S5c-7]', () => {
+  test('are seen to wait while something else goes first [S5c-7]', () => {
     line.add(command('renewal'), command('read'))
     line.take()
     line.add(command('renewal'))
@@ -77,13 +77,13 @@ describe('renewals', () => {
 })
 
 describe('a batch', () => {
-  test('takes no more than 1 MiB, what is new counted twice [S5c-8]', () => {
+  test('takes no more than 1 MiB, with new content counted twice [S5c-8]', () => {
     line.add(...many(20, 'write', { payload: 'x'.repeat(128 * kib) }))
 
     expect(sizes()).toEqual([4, 4, 4, 4, 4])
   })
 
-  test('of more than 1 MiB has one command, and nobody overtakes it [S5c-8]', () => {
+  test('of more than 1 MiB has one command, and nothing overtakes it [S5c-8]', () => {
     const [first, large, last] = [
       command('write'),
       command('write', { payload: 'x'.repeat(2048 * kib) }),
@@ -100,7 +100,7 @@ describe('a batch', () => {
     expect(sizes()).toEqual([500, 100, 1])
   })
 
-  test('is taken also where more wait than a call can have arguments', () => {
+  test('is taken even if more wait than a call can have arguments', () => {
     const count = 200_000
     const write = command('write')
     for (let added = 0; added < count; added++) line.add(write)
@@ -122,7 +122,7 @@ describe('a batch', () => {
     expect(batches.flat()).toEqual([...lost, later])
   })
 
-  test('has what is read again apart from what is read for the first time [S5c-7]', () => {
+  test('keeps repeated reads separate from first reads [S5c-7]', () => {
     const again = command('read')
     again.reads = 1
     line.add(command('read'), again, command('read'))

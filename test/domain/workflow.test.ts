@@ -255,7 +255,7 @@ describe('the built-in workflows', () => {
     expect(wrong).toEqual([])
   })
 
-  test.each(names)('%s: what is held can be lost, and what is not held cannot', (name) => {
+  test.each(names)('%s: a held state can be lost, and any other cannot', (name) => {
     const workflow = workflowNamed(name)
     const wrong = Object.entries(workflow.states).filter(
       ([, { held, lostTo }]) => (held === true) !== (lostTo !== undefined),
@@ -298,7 +298,7 @@ describe('a state', () => {
   })
 
   test.each(['constructor', 'toString', '__proto__'])(
-    'that no workflow has is unknown also when every object answers to it: %s [E-18]',
+    'that no workflow has is unknown even if every object has a property of that name: %s [E-18]',
     (name) => {
       const refusal = refusalOf(() => stateOf(job, name))
 
@@ -306,7 +306,7 @@ describe('a state', () => {
     },
   )
 
-  test('that was mistyped is refused with the one that was meant', () => {
+  test('that was mistyped is refused with the intended one', () => {
     const refusal = refusalOf(() => stateOf(merge, 'failed_terminl'))
 
     expect(refusal).toMatchObject({
@@ -316,7 +316,7 @@ describe('a state', () => {
     })
   })
 
-  test('that resembles none is refused with all there are', () => {
+  test('that resembles none is refused with a list of all', () => {
     const refusal = refusalOf(() => stateOf(task, 'x'.repeat(6)))
 
     expect(refusal.next).toBe('its states are todo, in_progress, review, done')
@@ -455,7 +455,7 @@ describe('a definition', () => {
     expect(refusal).toMatchObject({ code: 'INVALID', facts: { workflow: definition.name, faults: [fault] } })
   })
 
-  test('is refused where an open state leads only to others that never close [E-13]', () => {
+  test('is refused if an open state leads only to others that never close [E-13]', () => {
     const circle = withStates({ left: { moves: ['right'] }, right: { moves: ['left'] } })
 
     const refusal = refusalOf(() => assertWorkflow(circle))
@@ -466,7 +466,7 @@ describe('a definition', () => {
     ])
   })
 
-  test('may have any usable name but those of the built-in ones, also one every object answers to', () => {
+  test('may have any valid name except the built-in ones, even one that every object has', () => {
     expect(() => assertWorkflow({ ...printing, name: 'constructor' })).not.toThrow()
   })
 
@@ -487,7 +487,7 @@ function reachesClosed(workflow: Workflow, start: string): boolean {
   return [...reached].some((state) => stateOf(workflow, state).closed)
 }
 
-test('whoever claims a job or a task can finish it at once; a merge takes more steps [S5c-31]', () => {
+test('the holder of a job or a task can finish it at once; a merge takes more steps [S5c-31]', () => {
   const dangling = { ...job, states: { ...job.states, pending: { claimTo: 'nowhere', moves: [] } } }
   const failless = {
     ...job,
@@ -499,7 +499,7 @@ test('whoever claims a job or a task can finish it at once; a merge takes more s
   expect(isOneStep(failless as unknown as Workflow)).toBe(false)
 })
 
-test('two definitions are the same whatever their order, and differ where one arrow does [S5c-21]', () => {
+test('two definitions are the same in any order, and differ if one arrow does [S5c-21]', () => {
   const states = Object.entries(job.states).reverse()
   const shuffled = {
     ...Object.fromEntries(Object.entries(job).reverse()),

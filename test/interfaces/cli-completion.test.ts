@@ -15,7 +15,7 @@ async function offered(shell: Shell, ...words: string[]): Promise<string[]> {
 describe('without a store', () => {
   const shell = sharedShell()
 
-  test('commands, verbs and options are offered, each by its beginning', async () => {
+  test('commands, verbs and options are offered by their beginning', async () => {
     expect(await offered(shell, 'qu')).toEqual(['queue'])
     expect(await offered(shell, '')).not.toContain('cleanup-locks')
     expect(await offered(shell, 'task', 'cl')).toEqual(['claim', 'claim-many', 'cleanup-locks'])
@@ -24,14 +24,14 @@ describe('without a store', () => {
     expect(await offered(shell, '--na')).toEqual(['--namespace'])
   })
 
-  test('an option that was given is not offered again, unless it may be', async () => {
+  test('an option that was given is not offered again, unless it may be repeated', async () => {
     const options = await offered(shell, 'task', 'add', 'x', '--label', 'a', '--key=b', '--')
 
     expect(options).toContain('--label')
     expect(options).not.toContain('--key')
   })
 
-  test('words of which there are few are offered, as a word without blanks', async () => {
+  test('fixed values are offered, as single words', async () => {
     expect(await offered(shell, 'task', 'list', '--status', '')).toEqual([
       'Todo',
       'in-progress',
@@ -60,14 +60,14 @@ describe('without a store', () => {
     [['--store', 'postgres://127.0.0.1:1/none', 'lock', 'release', '']],
     [['--store', 'new.db', 'task', 'claim', '']],
     [['--store', '\u0000', 'lock', 'release', '']],
-  ])('%j is answered without an error, and no store is made', async (words) => {
+  ])('%j is answered without an error, and no store is created', async (words) => {
     await offered(shell, ...words)
 
     expect(readdirSync(shell.folder)).toEqual([])
   })
 })
 
-test('a store or settings that cannot be read are no error while somebody types', async () => {
+test('an unreadable store or config causes no error during completion', async () => {
   const shell = aShell()
   mkdirSync(join(shell.folder, '.holdfast'))
   writeFileSync(join(shell.folder, '.holdfast', 'store.db'), 'x'.repeat(9000))
@@ -82,7 +82,7 @@ describe('with a store', () => {
   const shell = sharedShell()
   let id = ''
 
-  test('names of what is there are offered where they belong', async () => {
+  test('existing names are offered where they belong', async () => {
     await shell.run('task', 'add', 'Write the\tparser', '--key', 'T-1')
     await shell.run('queue', 'add', 'builds', '1', '--key', 'main')
     await shell.run('lock', 'acquire', 'session:one', '--agent', 'bob', '--run', 'spring')
@@ -107,13 +107,13 @@ describe('with a store', () => {
     )
   })
 
-  test('each says in a line what it is', async () => {
+  test('each comes with a one-line description', async () => {
     const { stdout } = await shell.run('complete', '--', 'task', 'claim', 'T')
 
     expect(stdout).toBe('T-1\tTodo: Write the\\tparser\n')
   })
 
-  test('nothing of another namespace is offered, and nothing is changed', async () => {
+  test('nothing from another namespace is offered, and nothing is changed', async () => {
     const before = await shell.run('events', '--json')
 
     expect(await offered(shell, '--namespace', 'other', 'task', 'claim', '')).toEqual([])
@@ -122,7 +122,7 @@ describe('with a store', () => {
 })
 
 describe('the scripts', () => {
-  test.each(['bash', 'zsh', 'fish'])('of %s is sound where there is that shell', async (name) => {
+  test.each(['bash', 'zsh', 'fish'])('for %s is valid if that shell is installed', async (name) => {
     const shell = aShell()
     const { stdout } = await shell.run('completion', name)
     const file = join(shell.folder, 'script')
@@ -137,7 +137,7 @@ describe('the scripts', () => {
       expect(checked).toMatchObject({ status: 0, stderr: '' })
   })
 
-  test('of bash completes in a real bash: commands, names with colons, blanks and quotes, files [S5c-37]', async () => {
+  test('for bash completes in a real bash: commands, names with colons, blanks and quotes, files [S5c-37]', async () => {
     const shell = aShell()
     await shell.run('init')
     await shell.run('lock', 'acquire', 'session:one')

@@ -62,7 +62,7 @@ describe('events list', () => {
     expect(kindsOf(both)).toEqual(['item.created', 'item.claimed'])
   })
 
-  test('goes on where a page ended, also with a filter [S6-E5]', async () => {
+  test('continues where a page ended, even with a filter [S6-E5]', async () => {
     const first = await list('--kind', 'item.created', '--limit', '2')
     const second = await list('--kind', 'item.created', '--limit', '5', '--before', String(first.next))
 

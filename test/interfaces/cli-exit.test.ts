@@ -48,7 +48,7 @@ test.each(cases)('exit code %i: %s, the same with and without JSON', async (code
   expect(JSON.parse(json.stdout)).toMatchObject({ schemaVersion: 1 })
 })
 
-test('exit code 7: others write for longer than one is ready to wait', async () => {
+test('exit code 7: others write for longer than the command may wait', async () => {
   const shell = aShell()
   await shell.run('init')
   const writer = openRaw(join(shell.folder, '.holdfast', 'store.db'))
@@ -62,7 +62,7 @@ test('exit code 7: others write for longer than one is ready to wait', async () 
   expect(answer.stderr).not.toContain('database is locked')
 })
 
-test('exit code 10: what lies there is no store', async () => {
+test('exit code 10: the file is not a store', async () => {
   const shell = aShell()
   const file = join(shell.folder, 'store.db')
   writeFileSync(file, 'x'.repeat(4096))
@@ -105,7 +105,7 @@ describe('an error', () => {
     expect(answer.stderr).toMatch(/^error {2}queue q has no item "nothing"\nnext {3}\S/)
   })
 
-  test('is one JSON object with its code, facts and whether to try again', async () => {
+  test('is one JSON object with its code, facts and whether to retry', async () => {
     const answer = await shared.json('queue', 'complete', 'q', 'held')
 
     expect(answer).toMatchObject({
@@ -132,7 +132,7 @@ describe('an error', () => {
     expect(answer.stderr).toMatch(new RegExp(`next .*"${nearest}"`))
   })
 
-  test('never suggests a command that destroys', async () => {
+  test('never suggests a destructive command', async () => {
     const said = await Promise.all(cases.map(([, , args]) => shared.run(...args)))
 
     for (const { stderr } of said)
@@ -140,7 +140,7 @@ describe('an error', () => {
   })
 })
 
-describe('something that is lost for good', () => {
+describe('an irreversible action', () => {
   const bulk: [what: string, args: string[], look: string[]][] = [
     ['finished items', ['queue', 'cleanup', 'q', '--max-age', '0'], ['queue', 'stats', 'q']],
     ['pending messages', ['msg', 'clear'], ['msg', 'count']],
@@ -151,7 +151,7 @@ describe('something that is lost for good', () => {
     ],
   ]
 
-  test.each(bulk)('is not done unasked where nobody can be asked: %s', async (_, args, look) => {
+  test.each(bulk)('is not done without confirmation where nobody can be asked: %s', async (_, args, look) => {
     const shell = aShell()
     await prepareBulk(shell)
     const before = await lookAt(shell, look)
@@ -176,7 +176,7 @@ describe('something that is lost for good', () => {
   test.each([
     ['queue', 'cleanup', 'none', '--max-age', '0'],
     ['msg', 'clear', '--sender', 'nobody'],
-  ])('needs no answer where there is nothing to lose: %s %s', async (...args) => {
+  ])('needs no confirmation if there is nothing to lose: %s %s', async (...args) => {
     const shell = aShell()
     await prepareBulk(shell)
 
@@ -192,8 +192,8 @@ describe('something that is lost for good', () => {
   }
 })
 
-describe('what commands say', () => {
-  test('stored text cannot draw on the terminal of who reads it', async () => {
+describe('the output of commands', () => {
+  test('never lets stored text control the reader’s terminal', async () => {
     const shell = aShell()
     const evil = '\u001b[2Jgone\u0007\u009b2J'
     await shell.run('queue', 'add', 'q', JSON.stringify(evil))
@@ -235,7 +235,7 @@ describe('what commands say', () => {
     expect(colored.stdout).toContain('\u001b[1m')
   })
 
-  test('one thing has one shape in JSON, whichever verb answers [S5c-37]', async () => {
+  test('the same thing has the same shape in JSON, whichever verb prints it [S5c-37]', async () => {
     const shell = aShell()
     const shapes = async (...lines: string[]) => {
       const nouns: string[] = []
@@ -286,7 +286,7 @@ describe('what commands say', () => {
     ])
   })
 
-  test('a row of a table stays a line on a narrow terminal, and is whole elsewhere', async () => {
+  test('a table row stays one line on a narrow terminal, and is complete elsewhere', async () => {
     const shell = aShell()
     const title = 'a very long title that goes on and on until nobody wants to read it any more, really'
     await shell.run('task', 'add', title, '--key', 'T-1')
@@ -299,7 +299,7 @@ describe('what commands say', () => {
     expect(wide.stdout).toContain(title)
   })
 
-  test('counts of a queue that nobody has used say so [S5c-51]', async () => {
+  test('counts of an unused queue say so [S5c-51]', async () => {
     const known = await shared.run('queue', 'stats', 'paused')
     const mistyped = await shared.run('queue', 'stats', 'pausd')
     const json = await shared.run('queue', 'stats', 'pausd', '--json')
@@ -310,7 +310,7 @@ describe('what commands say', () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ total: 0, exists: false })
   })
 
-  test('hints are talk for people at a terminal', async () => {
+  test('hints are only for people at a terminal', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
 
@@ -321,7 +321,7 @@ describe('what commands say', () => {
     expect(off.stderr).toBe('')
   })
 
-  test('expiry is told in wall time, whatever the lease clock says', async () => {
+  test('expiry is shown in wall time, whatever the lease clock says', async () => {
     const shell = aShell()
     const before = Date.now()
     await shell.run('init')
@@ -333,7 +333,7 @@ describe('what commands say', () => {
     expect(Math.abs(Date.parse(until) - before - 3_600_000)).toBeLessThan(10_000)
   })
 
-  test('what healing gave back before a claim is said on stderr', async () => {
+  test('what healing reclaimed before a claim is reported on stderr', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
     await shell.run('queue', 'next', 'q', '--lease', '0', '--agent', 'bob')
@@ -346,7 +346,7 @@ describe('what commands say', () => {
 })
 
 describe('healing', () => {
-  test('prints a dated line for each thing and one for the whole [X5]', async () => {
+  test('prints a dated line per action and one summary [X5]', async () => {
     const shell = aShell()
     await lose(shell)
 
@@ -359,7 +359,7 @@ describe('healing', () => {
     expect(lines.at(-1)).toContain('2 items, 1 lock, 0 deliveries')
   })
 
-  test('gives a line of JSON for each thing when asked to [X5]', async () => {
+  test('prints one JSON line per action on request [X5]', async () => {
     const shell = aShell()
     await lose(shell)
 
@@ -378,7 +378,7 @@ describe('healing', () => {
     expect(lines.at(-1)).toMatchObject({ entriesReclaimed: 2, locksCleaned: 1, reclaimed: [] })
   })
 
-  test('does nothing when it is tried out, and the same when it is done [X5]', async () => {
+  test('changes nothing as a dry run, and then does the same for real [X5]', async () => {
     const shell = aShell()
     await lose(shell)
 
@@ -392,7 +392,7 @@ describe('healing', () => {
     expect(again).toMatchObject({ entriesReclaimed: 0, locksCleaned: 0 })
   })
 
-  test('by age takes only what lapsed longer ago, of every kind [T16]', async () => {
+  test('by age takes only leases that lapsed longer ago, of every kind [T16]', async () => {
     const shell = aShell()
     await lose(shell)
 
@@ -403,7 +403,7 @@ describe('healing', () => {
     expect(all).toMatchObject({ entriesReclaimed: 2, locksCleaned: 1, left: { total: 0 } })
   })
 
-  test('never touches a lease that still runs', async () => {
+  test('never touches a live lease', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
     await shell.run('queue', 'next', 'q', '--lease', '1h')

@@ -13,7 +13,7 @@ const isRoot = process.getuid?.() === 0
 const stranger = isRoot ? { uid: 65_534, gid: 65_534 } : {}
 const onLinux = process.platform === 'linux'
 
-test.runIf(onLinux)('a full stdout is told in words, for every kind of output [S5-23]', async () => {
+test.runIf(onLinux)('a full stdout is reported clearly, for every kind of output [S5-23]', async () => {
   const shell = aShell()
   await shell.run('init')
 
@@ -41,7 +41,7 @@ test.runIf(onLinux)('a full stderr hides no exit code [S5-23]', async () => {
   expect(answer).toMatchObject({ code: 2, stdout: '' })
 })
 
-test('a stdout that is closed ends the command without a stack [S5-23]', async () => {
+test('a closed stdout ends the command without a stack trace [S5-23]', async () => {
   const shell = aShell()
   await shell.run('init')
 
@@ -52,7 +52,7 @@ test('a stdout that is closed ends the command without a stack [S5-23]', async (
   }
 })
 
-test('a store cannot be created below a file, and that is told with an exit code [S5-23]', async () => {
+test('a store below a file cannot be created, which is reported with an exit code [S5-23]', async () => {
   const shell = aShell()
   const file = join(shell.folder, 'file')
   writeFileSync(file, '')
@@ -66,7 +66,7 @@ test('a store cannot be created below a file, and that is told with an exit code
   })
 })
 
-test.runIf(onLinux)('where nothing can be made, nobody tries for ever [S5-23]', async () => {
+test.runIf(onLinux)('if nothing can be created, no command tries forever [S5-23]', async () => {
   const answer = await aShell().runWith({ cwd: '/proc' }, 'init')
 
   expect(answer).toMatchObject({
@@ -76,7 +76,7 @@ test.runIf(onLinux)('where nothing can be made, nobody tries for ever [S5-23]', 
   })
 })
 
-test('init in a folder that may only be read is told with an exit code [S5-23]', async (context) => {
+test('init in a read-only folder is reported with an exit code [S5-23]', async (context) => {
   const shell = aShell()
   chmodSync(shell.folder, 0o555)
   onTestFinished(() => chmodSync(shell.folder, 0o755))
@@ -92,7 +92,7 @@ test('init in a folder that may only be read is told with an exit code [S5-23]',
 })
 
 test.each(['with what others left beside it', 'on its own'])(
-  'a store that one may only read can be looked at, %s, and every change is refused [S5-23]',
+  'a read-only store can be read, %s, and every change is refused [S5-23]',
   async (how) => {
     const shell = aShell()
     await shell.run('queue', 'add', 'builds', '{"branch":"main"}', '--key', 'one')
@@ -124,7 +124,7 @@ test.each(['with what others left beside it', 'on its own'])(
 
 // It takes two users, one who may write and one who may not, and only root can be both.
 test.runIf(isRoot).each(['nobody else has open', 'others have open'])(
-  'whoever may only read a store that %s sees what others write from then on [S5-23]',
+  'a user who may only read a store that %s sees what others write from then on [S5-23]',
   async (how) => {
     const shell = aShell()
     const folder = join(shell.folder, 'shared')

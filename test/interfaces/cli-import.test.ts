@@ -14,7 +14,7 @@ function shellWith(fixture: Fixture): Shell {
 }
 
 describe.each(fixtures)('import of %s', (fixture) => {
-  test('as a dry run makes no store, and says what the import then does', async () => {
+  test('as a dry run creates no store, and reports what the import then does', async () => {
     const shell = shellWith(fixture)
 
     const dry = await shell.json<{ imported: string[] }>('import', verbOf(fixture), fixture, '--dry-run')
@@ -28,7 +28,7 @@ describe.each(fixtures)('import of %s', (fixture) => {
     expect(readdirSync(shell.folder).sort()).toEqual(['.holdfast', fixture].sort())
   })
 
-  test('shows its progress to somebody at a terminal, and to nobody else', async () => {
+  test('shows its progress on a terminal, and nowhere else', async () => {
     const shell = shellWith(fixture)
     const args = ['import', verbOf(fixture), fixture]
 
@@ -43,7 +43,7 @@ describe.each(fixtures)('import of %s', (fixture) => {
   })
 })
 
-test('a file that is refused makes no store, names its rows and ends with exit code 2', async () => {
+test('a refused file creates no store, names its rows and exits with code 2', async () => {
   const shell = aShell()
 
   const { code, stderr, stdout } = await shell.runWith(
@@ -61,7 +61,7 @@ test('a file that is refused makes no store, names its rows and ends with exit c
   expect(readdirSync(shell.folder)).toEqual([])
 })
 
-test('entries of zjj go to the queue that is named', async () => {
+test('entries of zjj go to the named queue', async () => {
   const shell = shellWith('zjj.db')
 
   await shell.run('import', 'zjj', 'zjj.db', '--queue', 'trunk')
@@ -70,7 +70,7 @@ test('entries of zjj go to the queue that is named', async () => {
   expect(await shell.json('queue', 'stats', 'trunk')).toMatchObject({ total: 10 })
 })
 
-test('what was held there is claimed by the next who asks, without anybody healing by hand', async () => {
+test('the next claim takes what was held there, without healing by hand', async () => {
   const shell = shellWith('beads.jsonl')
   await shell.run('import', 'beads', 'beads.jsonl')
 

@@ -112,7 +112,7 @@ test('every command refuses a missing argument, one too many and an unknown opti
   expect(accepted).toEqual([])
 })
 
-test('every argument and option says what it is', () => {
+test('every argument and option has a description', () => {
   const silent = commands.flatMap(({ name, summary, arguments: words, options }) => [
     ...(summary === '' ? [name] : []),
     ...words.filter(({ description }) => description === '').map((word) => `${name} ${word.name}`),
@@ -173,7 +173,7 @@ test.each([
   expect(answer.stderr).toMatch(next)
 })
 
-test('0 is a duration, and several units are one [Z11]', async () => {
+test('0 is a duration, and several units add up [Z11]', async () => {
   const shell = aShell()
   await shell.run('queue', 'add', 'q', '1')
 
@@ -184,7 +184,7 @@ test('0 is a duration, and several units are one [Z11]', async () => {
   expect(taken).toMatchObject({ entriesReclaimed: 1 })
 })
 
-test('letters in another encoding than UTF-8 are refused, on stdin and in a file', async () => {
+test('text in another encoding than UTF-8 is refused, on stdin and in a file', async () => {
   const shell = aShell()
   const stdin = Buffer.from('"Übersetzen"', 'latin1')
   const file = join(shell.folder, 'payload.json')
@@ -200,7 +200,7 @@ test('letters in another encoding than UTF-8 are refused, on stdin and in a file
     expect(answer).toMatchObject({ code: 2, stderr: expect.stringContaining('not UTF-8') })
 })
 
-test('what may come from a file need not be typed as well', async () => {
+test('a value that may come from a file need not be typed as well', async () => {
   const shell = aShell()
   const file = join(shell.folder, 'value.json')
   writeFileSync(file, '{"max":5}')
@@ -216,7 +216,7 @@ test.each([
   ['queue', 'add', 'q', '{"user":{"id":12345678901234567890}}', 'payload.user.id: 12345678901234567890'],
   ['queue', 'add', 'q', '9007199254740993', 'payload: 9007199254740993'],
   ['state', 'set', 'k', '[1,1e999]', 'value.1: 1e999'],
-])('%s %s %s %s is refused: the number would become another [S5-20]', async (...words) => {
+])('%s %s %s %s is refused: the number would change [S5-20]', async (...words) => {
   const shell = aShell()
 
   const answer = await shell.run(...words.slice(0, -1))
@@ -224,7 +224,7 @@ test.each([
   expect(answer).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(String(words.at(-1))) })
 })
 
-test('a line of many whose number would become another is refused by its number [S5-20]', async () => {
+test('a line whose number would change is refused by its line number [S5-20]', async () => {
   const shell = aShell()
 
   const answer = await shell.runWith({ stdin: '1\n{"n":1e400}\n' }, 'queue', 'add-many', 'q')

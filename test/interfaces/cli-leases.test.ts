@@ -33,7 +33,7 @@ describe('the token of a lease', () => {
     expect([renewed.code, done.code]).toEqual([0, 0])
   })
 
-  test('lies in a folder and a file of its own, closed to others', async () => {
+  test('is kept in its own folder and file, closed to others', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
     const { token } = await claim(shell)
@@ -46,7 +46,7 @@ describe('the token of a lease', () => {
     expect(JSON.parse(readFileSync(join(folder, file), 'utf8'))).toMatchObject({ kind: 'item', token })
   })
 
-  test("need not be kept for a completion to be answered: the folder may be somebody else's [S5c-44]", async () => {
+  test('need not be stored for a completion to succeed: the folder may belong to another user [S5c-44]', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
     const { id, token } = await claim(shell)
@@ -72,7 +72,7 @@ describe('the token of a lease', () => {
     expect(readdirSync(shell.folder).filter((name) => name.startsWith('link.db'))).toEqual(['link.db'])
   })
 
-  test('of a reservation makes room inside it, kept or given, and only for its agent [S5c-39]', async () => {
+  test('of a reservation lets its agent reserve inside it, stored or given, and nobody else [S5c-39]', async () => {
     const shell = aShell()
     await shell.run('init')
     const outer = (await shell.json('lock', 'reserve', 'src/**')) as unknown as {
@@ -108,7 +108,7 @@ describe('the token of a lease', () => {
     expect(leaseFiles(shell).filter((file) => !/^(done|lost)-/.test(file))).toEqual([])
   })
 
-  test('is not lent to another agent', async () => {
+  test('is not used by another agent', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
     await claim(shell)
@@ -119,7 +119,7 @@ describe('the token of a lease', () => {
     expect(stranger.stderr).toContain('held by ada')
   })
 
-  test('is no use to another agent that knows it [S5-15]', async () => {
+  test('is useless to another agent that knows it [S5-15]', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
     const { token } = await claim(shell)
@@ -142,7 +142,7 @@ describe('the token of a lease', () => {
     expect((await shell.run('queue', 'complete', 'q', 'k')).code).toBe(0)
   })
 
-  test('may be given, or come from the environment of the lease it is for', async () => {
+  test('may be given, or come from the environment of its lease', async () => {
     const shell = aShell()
     for (const key of ['one', 'two', 'three']) await shell.run('queue', 'add', 'q', '1', '--key', key)
     const [one, two, three] = [await claim(shell), await claim(shell), await claim(shell)]
@@ -189,7 +189,7 @@ describe('the token of a lease', () => {
     },
   )
 
-  test('that is no number is refused', async () => {
+  test('that is not a number is refused', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
 
@@ -215,7 +215,7 @@ describe('the token of a lease', () => {
     expect(claimed.stderr).toContain('--token')
   })
 
-  test('goes with a store that is copied', async () => {
+  test('moves with a store that is copied', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k', '--store', 'old.db')
     await claim(shell, '--store', 'old.db')
@@ -240,7 +240,7 @@ describe('the token of a lease', () => {
   })
 })
 
-describe('a claim of the command line', () => {
+describe('a claim from the command line', () => {
   test('is a manual lease that outlives the command', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
@@ -252,7 +252,7 @@ describe('a claim of the command line', () => {
     expect(next.code).toBe(6)
   })
 
-  test('for a process belongs to it, is as long as a manual one, and ends at once when it is dead', async () => {
+  test('for a process belongs to it, is as long as a manual one, and ends at once when that is dead', async () => {
     const shell = aShell()
     const sleeper = aProcess()
     for (const key of ['a', 'b']) await shell.run('queue', 'add', 'q', '1', '--key', key)
@@ -304,7 +304,7 @@ describe('a claim of the command line', () => {
     }
   })
 
-  test('for a process that is not there is refused, and nothing is claimed', async () => {
+  test('for a missing process is refused, and nothing is claimed', async () => {
     const shell = aShell()
     const sleeper = aProcess()
     await shell.run('queue', 'add', 'q', '1')
@@ -352,7 +352,7 @@ describe('a lease that was lost', () => {
     expect(again.code).toBe(0)
   })
 
-  test('stays lost if it was of a task [S6-E1]', async () => {
+  test('stays lost if it was a task’s [S6-E1]', async () => {
     const shell = aShell()
     await shell.run('task', 'add', 'one', '--key', 'T-1')
     await shell.run('task', 'claim', 'T-1')
@@ -368,7 +368,7 @@ describe('a lease that was lost', () => {
     expect(claimed.code).toBe(4)
   })
 
-  test('stays lost if it was of a lock, which can be acquired again [S6-E1]', async () => {
+  test('stays lost if it was a lock’s, which can be acquired again [S6-E1]', async () => {
     const shell = aShell()
     await shell.run('init')
     await shell.run('lock', 'acquire', 'deploy')
@@ -387,7 +387,7 @@ describe('a lease that was lost', () => {
     expect([held.code, acquired.code, released.code]).toEqual([4, 0, 0])
   })
 
-  test('leaves the other slots of its lock in hand [S6-E1]', async () => {
+  test('leaves the other slots of its lock held [S6-E1]', async () => {
     const shell = aShell()
     await shell.run('init')
     const slots = ['--slots', '2']
@@ -445,7 +445,7 @@ describe('a lease that was lost', () => {
   })
 })
 
-describe('who names no token has lost nothing:', () => {
+describe('a caller without a token has lost nothing:', () => {
   test.each([
     ['lock renew', ['lock', 'renew', 'held']],
     ['lock release', ['lock', 'release', 'held']],
@@ -453,7 +453,7 @@ describe('who names no token has lost nothing:', () => {
     ['queue renew-lock', ['queue', 'renew-lock', 'q']],
     ['queue release', ['queue', 'release', 'q', 'k']],
     ['runs record', ['runs', 'record', 'run', '--done', '1']],
-  ])('%s of what another holds is refused with exit code 4 [S5c-36]', async (_, args) => {
+  ])('%s of something another agent holds is refused with exit code 4 [S5c-36]', async (_, args) => {
     const shell = aShell()
     const bob = ['--agent', 'bob']
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
@@ -492,7 +492,7 @@ describe('who names no token has lost nothing:', () => {
 })
 
 describe('an idempotency key', () => {
-  test('makes a change once and answers it twice', async () => {
+  test('makes a change once and returns it twice', async () => {
     const shell = aShell()
     const add = ['queue', 'add', 'q', '1', '--idempotency-key', 'once']
 
@@ -505,7 +505,7 @@ describe('an idempotency key', () => {
     expect(await shell.json('queue', 'stats', 'q')).toMatchObject({ total: 1 })
   })
 
-  test('serves a change that takes several pieces', async () => {
+  test('works for a change that takes several transactions', async () => {
     const shell = aShell()
     await shell.run('init')
     const hf = await open(join(shell.folder, '.holdfast', 'store.db'), { background: false, logger: false })
@@ -533,8 +533,8 @@ async function killed(child: ChildProcess): Promise<void> {
   await ended
 }
 
-describe('an item that is done', () => {
-  test('can be marked done again, by id and by key, without a token [S5c-44]', async () => {
+describe('a completed item', () => {
+  test('can be completed again, by id and by key, without a token [S5c-44]', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
     const { id } = await claim(shell)
@@ -554,7 +554,7 @@ describe('an item that is done', () => {
     expect([renewed.code, stranger.code]).toEqual([5, 5])
   })
 
-  test('leaves no more than a few small files behind [S5c-44]', async () => {
+  test('leaves only a few small files behind [S5c-44]', async () => {
     const shell = aShell()
     const folder = join(shell.folder, '.holdfast', 'store.db-leases')
     await shell.run('queue', 'add', 'q', '1')

@@ -37,7 +37,7 @@ function said({ stdout, stderr }: Answer): string {
 }
 
 describe.each(spellings)('%s', (url) => {
-  test('is shown without its password by every verb, and becomes no file [S5d-14]', async () => {
+  test('is shown without its password by every verb, and never becomes a file [S5d-14]', async () => {
     const shell = aShell()
     const answers: string[] = []
 
@@ -50,7 +50,7 @@ describe.each(spellings)('%s', (url) => {
     expect(readdirSync(shell.folder, { recursive: true }).join('\n')).not.toMatch(/hunter2|postgres:|mysql:/i)
   })
 
-  test('is shown without its password where a config names it [S5d-14]', async () => {
+  test('is shown without its password if it comes from a config [S5d-14]', async () => {
     const shell = aShell()
     mkdirSync(join(shell.folder, '.holdfast'))
     writeFileSync(join(shell.folder, '.holdfast', 'config.toml'), `store = "${url}"\n`)
@@ -66,7 +66,7 @@ describe.each(spellings)('%s', (url) => {
     expect(answers.filter((each) => each.includes('hunter2'))).toEqual([])
   })
 
-  test('is refused by open() without a word of its password [S5d-14]', async () => {
+  test('is refused by open() without showing its password [S5d-14]', async () => {
     const error = await refusal(() => open(url, { logger: false }))
 
     expect(JSON.stringify([error.message, error.facts, error.stack])).not.toContain('hunter2')

@@ -64,7 +64,7 @@ describe('a config that came with a repository', () => {
     ['memory', 'store = "sqlite::memory:"', 'HOLDFAST_URL'],
     ['the folder itself', 'store = "."', 'HOLDFAST_URL'],
     ['a durability', 'durability = "normal"', 'HOLDFAST_DURABILITY'],
-  ])('may not name %s: the line is refused with the way out [S5d-1]', async (_, line, way) => {
+  ])('may not name %s: the line is refused with a remedy [S5d-1]', async (_, line, way) => {
     const shell = aShell()
     const { repository, holdfast } = aClone(shell, `# hello\n${line}\n`)
     const run = inClone(shell, repository)
@@ -79,7 +79,7 @@ describe('a config that came with a repository', () => {
     expect(existsSync(join(holdfast, 'store.db'))).toBe(false)
   })
 
-  test('may not choose a name to act under [S5d-1]', async () => {
+  test('may not choose the agent name [S5d-1]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, 'agent = "ssh-ed25519 AAAA"\n')
     const run = inClone(shell, repository, { HOLDFAST_AGENT: '' })
@@ -105,7 +105,7 @@ describe('a config that came with a repository', () => {
     ['a namespace that is no name', 'namespace = "a\\u3164"', 'line 2: namespace'],
     ['a path that cannot be one', 'store = "a\\u0000b"', 'store is not plain text'],
     ['a program', 'sink = "curl example.org"', 'unknown setting "sink"'],
-  ])('is refused for %s, and says where it stands [S5d-1]', async (_, line, told) => {
+  ])('is refused for %s, and says where the line is [S5d-1]', async (_, line, told) => {
     const shell = aShell()
     const { repository, holdfast } = aClone(shell, `# hello\n${line}\n`)
 
@@ -117,7 +117,7 @@ describe('a config that came with a repository', () => {
     expect(readdirSync(holdfast)).toEqual(['config.toml'])
   })
 
-  test('is not read where the store is named by option or variable [S5d-2]', async () => {
+  test('is not read if an option or variable names the store [S5d-2]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, 'agent = "mallory"\nstore = "/etc/passwd"\n')
     const own = join(shell.folder, 'own.db')
@@ -128,7 +128,7 @@ describe('a config that came with a repository', () => {
     expect([byOption.code, byVariable.code]).toEqual([0, 0])
   })
 
-  test('is silent at a tab, and connects to nobody [S5d-1]', async () => {
+  test('is silent during completion, and connects nowhere [S5d-1]', async () => {
     const shell = aShell()
     const visitors: Socket[] = []
     const server = createServer((socket) => visitors.push(socket)).listen(0, '127.0.0.1')
@@ -198,7 +198,7 @@ describe('a config that came with a repository', () => {
     expect([trusted.code, followed.code, changed.code, removed.code]).toEqual([0, 0, 1, 1])
   })
 
-  test('that the user trusts may name a place outside, and is not led there by a link [S5d-1]', async () => {
+  test('that the user trusts may name a store outside, but not through a link [S5d-1]', async () => {
     const shell = aShell()
     const outside = join(shell.folder, 'outside')
     mkdirSync(outside)
@@ -217,7 +217,7 @@ describe('a config that came with a repository', () => {
     expect(readdirSync(outside).filter((name) => !name.startsWith('own.db'))).toEqual([])
   })
 
-  test('that one user trusts is not trusted by another, nor under another path [S5d-1]', async () => {
+  test('that one user trusts is not trusted for another, nor under another path [S5d-1]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, 'durability = "normal"\n')
     await inClone(shell, repository)('trust')
@@ -231,25 +231,22 @@ describe('a config that came with a repository', () => {
     expect([elsewhere.code, somebody.code]).toEqual([1, 1])
   })
 
-  test.skipIf(noStranger)(
-    'is not trusted because of a record that somebody else has left [S5d-1]',
-    async () => {
-      const shell = aShell()
-      const { repository } = aClone(shell, 'durability = "normal"\n')
-      const run = inClone(shell, repository)
-      await run('trust')
-      const records = join(shell.folder, 'state', 'holdfast', 'trusted')
-      const [record = ''] = readdirSync(records)
-      const owned = async (uid: number) => {
-        chownSync(join(records, record), uid, uid)
-        return (await run('queue', 'add', 'q', '1')).code
-      }
+  test.skipIf(noStranger)('is not trusted because of a record left by another user [S5d-1]', async () => {
+    const shell = aShell()
+    const { repository } = aClone(shell, 'durability = "normal"\n')
+    const run = inClone(shell, repository)
+    await run('trust')
+    const records = join(shell.folder, 'state', 'holdfast', 'trusted')
+    const [record = ''] = readdirSync(records)
+    const owned = async (uid: number) => {
+      chownSync(join(records, record), uid, uid)
+      return (await run('queue', 'add', 'q', '1')).code
+    }
 
-      expect([await owned(stranger.uid), await owned(0)]).toEqual([1, 0])
-    },
-  )
+    expect([await owned(stranger.uid), await owned(0)]).toEqual([1, 0])
+  })
 
-  test('is not recorded through a link that somebody has left [S5d-1]', async () => {
+  test('is not recorded through a link left by another user [S5d-1]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, 'durability = "normal"\n')
     const run = inClone(shell, repository)
@@ -266,7 +263,7 @@ describe('a config that came with a repository', () => {
     expect([readFileSync(victim, 'utf8'), readdirSync(records)]).toEqual(['precious', [record]])
   })
 
-  test('is not trusted where that cannot be recorded, and the refusal says so [S5d-1]', async () => {
+  test('is not trusted if that cannot be recorded, and the refusal says so [S5d-1]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, 'durability = "normal"\n')
 
@@ -275,7 +272,7 @@ describe('a config that came with a repository', () => {
     expect(refused).toMatchObject({ code: 7, stderr: expect.stringContaining('XDG_STATE_HOME') })
   })
 
-  test('says in `config print` what it may not, and nothing is hidden [S5d-1]', async () => {
+  test('shows in `config print` what is refused, and hides nothing [S5d-1]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, 'durability = "normal"\n')
     const run = inClone(shell, repository)
@@ -289,7 +286,7 @@ describe('a config that came with a repository', () => {
     expect(json.settings.durability).toBe('full')
   })
 
-  test('is written and trusted by `config set`, and lines of others are not trusted along [S5d-1]', async () => {
+  test('is written and trusted by `config set`, without trusting lines of others [S5d-1]', async () => {
     const shell = aShell()
     const { repository, config } = aClone(shell, '# ours\nnamespace = "team"\n')
     const run = inClone(shell, repository)
@@ -312,7 +309,7 @@ describe('a config that came with a repository', () => {
     ['durability', 'fast'],
     ['busy-timeout', '10'],
     ['colour', 'red'],
-  ])('takes only what `config set` can mean: %s = %s', async (name, value) => {
+  ])('accepts only what `config set` supports: %s = %s', async (name, value) => {
     const shell = aShell()
 
     const answer = await shell.run('config', 'set', name, value)
@@ -322,7 +319,7 @@ describe('a config that came with a repository', () => {
   })
 })
 
-describe('a file in the place of a config', () => {
+describe('a file in place of a config', () => {
   test('that is a link or a device is not read [S5d-3]', async () => {
     const shell = aShell()
     const { repository, config } = aClone(shell, '')
@@ -361,7 +358,7 @@ describe('a file in the place of a config', () => {
     expect(performance.now() - startedAt).toBeLessThan(10_000)
   })
 
-  test('of git is read only as far as a path is long [S5d-2] [S5d-3]', async () => {
+  test('of git is read only up to the length of a path [S5d-2] [S5d-3]', async () => {
     const shell = aShell()
     const { repository } = aClone(shell, '')
     rmSync(join(repository, '.git'), { recursive: true })
@@ -452,7 +449,7 @@ describe('links that came with a repository', () => {
     expect(existsSync(join(bait, '.holdfast', 'store.db'))).toBe(true)
   })
 
-  test('a submodule has a store of its own, and none is made inside the .git of its parent [S5d-2]', async () => {
+  test('a submodule has its own store, and none is created inside the .git of its parent [S5d-2]', async () => {
     const shell = aShell()
     const [parent, library] = [join(shell.folder, 'parent'), join(shell.folder, 'library')]
     const git = (cwd: string, ...args: string[]) => {
@@ -494,7 +491,7 @@ describe('links that came with a repository', () => {
 })
 
 describe('a .holdfast of another user', () => {
-  test.skipIf(noStranger)('is refused inside the work tree and passed over above it [S5d-2]', async () => {
+  test.skipIf(noStranger)('is refused inside the work tree and skipped above it [S5d-2]', async () => {
     const shell = aShell()
     const { repository, holdfast } = aClone(shell, '')
     const above = join(shell.folder, '.holdfast')
@@ -514,7 +511,7 @@ describe('a .holdfast of another user', () => {
     expect(bySudo.code).toBe(0)
   })
 
-  test('that everybody may write to is passed over above the work tree, with one warning [S5d-2]', async () => {
+  test('that everybody may write to is skipped above the work tree, with one warning [S5d-2]', async () => {
     const shell = aShell()
     const { repository, holdfast } = aClone(shell, '')
     rmSync(holdfast, { recursive: true })
@@ -529,7 +526,7 @@ describe('a .holdfast of another user', () => {
     expect([existsSync(join(holdfast, 'store.db')), readdirSync(above)]).toEqual([true, []])
   })
 
-  test('that everybody may write to is refused; one of a group is fine [S5d-2]', async () => {
+  test('that everybody may write to is refused; a group-writable one is fine [S5d-2]', async () => {
     const shell = aShell()
     const { repository, holdfast } = aClone(shell, '')
     const run = inClone(shell, repository)
@@ -542,7 +539,7 @@ describe('a .holdfast of another user', () => {
     expect([open.code, shared.code]).toEqual([1, 0])
   })
 
-  test('above many clones one store of their own serves them all [S5d-2]', async () => {
+  test('above many clones, one store of the user serves them all [S5d-2]', async () => {
     const shell = aShell()
     const { repository, holdfast } = aClone(shell, '')
     rmSync(holdfast, { recursive: true })
@@ -555,7 +552,7 @@ describe('a .holdfast of another user', () => {
   })
 })
 
-describe('the way up to a store', () => {
+describe('the upward search for a store', () => {
   test("ends at the user's home [S5d-2]", async () => {
     const shell = aShell()
     const home = join(shell.folder, 'home')

@@ -134,7 +134,7 @@ const waitingFor = async (shell: Shell, lock: string) =>
 const lastLine = ({ stderr }: Answer) => JSON.parse(stderr.trimEnd().split('\n').at(-1) as string)
 
 describe('a command under a lock', () => {
-  test('finds its lease in its environment, which is given back when it ends', async () => {
+  test('finds its lease in its environment, and the lease is released when it ends', async () => {
     const answer = await told(
       shared,
       'env',
@@ -149,7 +149,7 @@ describe('a command under a lock', () => {
     expect(await shared.json('lock', 'status', 'env')).toMatchObject({ isLocked: false })
   })
 
-  test('acts as its agent, also through the library [S5-15]', async () => {
+  test('acts as its agent, even through the library [S5-15]', async () => {
     await shared.run('queue', 'add', 'helped', '1', '--key', 'k')
     const script = `import { open } from ${JSON.stringify(import.meta.resolve('holdfast'))}
 const { HOLDFAST_URL: url, HOLDFAST_QUEUE: queue, HOLDFAST_ID: id, HOLDFAST_TOKEN: token } = process.env
@@ -168,7 +168,7 @@ await hf.close()`
     expect(item).toMatchObject({ progress: 'ada', state: 'done' })
   })
 
-  test('finds everything else that is in the environment, whatever its name', async () => {
+  test('keeps the rest of the environment, whatever the names', async () => {
     const file = join(shared.folder, 'odd.txt')
     const env = { 'npm_config_//registry/:a': 'one', 'INPUT_FROM-GITHUB': 'two' }
     const script = `require('fs').writeFileSync('${file}', JSON.stringify(process.env))`
@@ -178,7 +178,7 @@ await hf.close()`
     expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject(env)
   })
 
-  test('has its exit code passed on, and its stdout to itself', async () => {
+  test('has its exit code passed on, and stdout to itself', async () => {
     const run = start(shared, '--lock', 'exit', '--json', '--', 'sh', '-c', 'echo data; exit 3')
 
     expect(await run.ended).toBe(3)
@@ -199,7 +199,7 @@ await hf.close()`
     expect((await first.ended).code).toBe(143)
   })
 
-  test('of several slots runs beside another, and beyond them not', async () => {
+  test('with several slots runs beside another, but not beyond them', async () => {
     const slots = ['--lock', 'slots', '--slots', '2']
     const one = await working(shared, 'slot-1', slots)
     const two = await working(shared, 'slot-2', slots)
@@ -211,7 +211,7 @@ await hf.close()`
     await Promise.all([one.ended, two.ended])
   })
 
-  test('may act under its token by name, without being told it', async () => {
+  test('may act under its token by name, without giving it', async () => {
     const renew = `'${process.execPath}' '${program}' lock renew token`
     const store = join(shared.folder, '.holdfast', 'store.db')
     const leases = () =>
@@ -242,7 +242,7 @@ await hf.close()`
     expect(isRunning(run.pid)).toBe(false)
   })
 
-  test('that will not hear TERM is killed, with everything it started', async () => {
+  test('that ignores TERM is killed, with everything it started', async () => {
     const deaf = `trap '' TERM; sh -c 'trap "" TERM; echo "grandchild $$" >> deaf.pids; exec sleep 60' & wait; exec sleep 60`
     const run = await working(shared, 'deaf', ['--lock', 'deaf', '--kill-after', '200ms'], deaf)
     const grandchild = () => Number(/^grandchild (\d+)$/m.exec(readFileSync(run.file, 'utf8'))?.[1])
@@ -255,7 +255,7 @@ await hf.close()`
     await gone(grandchild())
   })
 
-  test('that needs a moment to end has it, also where the grace is longer than a timer [S5c-34]', async () => {
+  test('that needs a moment to end gets it, even if the grace period is longer than a timer [S5c-34]', async () => {
     const script = `trap 'sleep 0.3; echo "in good order" >> graceful.pids; exit 0' TERM; while :; do sleep 0.05; done`
     const run = await working(shared, 'graceful', ['--lock', 'graceful', '--kill-after', '30d'], script)
 
@@ -265,7 +265,7 @@ await hf.close()`
     expect(readFileSync(run.file, 'utf8')).toContain('in good order')
   })
 
-  test('that hears TERM does not leave behind what it started and does not', async () => {
+  test('that ends on TERM does not leave behind children that ignore it', async () => {
     const script = `sh -c 'trap "" TERM; echo "grandchild $$" >> heir.pids; exec sleep 60' & wait`
     const run = await working(shared, 'heir', ['--lock', 'heir', '--kill-after', '200ms'], script)
     const grandchild = () => Number(/^grandchild (\d+)$/m.exec(readFileSync(run.file, 'utf8'))?.[1])
@@ -280,7 +280,7 @@ await hf.close()`
 })
 
 describe('a command for an item', () => {
-  test('gets its payload, and completes it by ending well', async () => {
+  test('gets its payload, and completes it by exiting with 0', async () => {
     await shared.run('queue', 'add', 'good', '{"n":1}', '--key', 'k')
 
     const answer = await told(
@@ -294,7 +294,7 @@ describe('a command for an item', () => {
     expect(await stateOf(shared, 'good', 'k')).toMatchObject({ state: 'done' })
   })
 
-  test('fails it by ending badly', async () => {
+  test('fails it by exiting with another code', async () => {
     await shared.run('queue', 'add', 'bad', '1', '--key', 'k', '--max-attempts', '1')
 
     const answer = await shared.run('run', '--queue', 'bad', '--json', '--', 'sh', '-c', 'exit 7')
@@ -312,7 +312,7 @@ describe('a command for an item', () => {
     ['is not on the path', 'no-such-command', 127, 'there is no such command'],
     ['may not be executed', './notes.txt', 126, 'it is not executable'],
     ['is a folder [S5c-31]', './folder', 126, 'it is a folder'],
-  ])('that %s is told as a shell tells it, and nothing is claimed', async (_, command, code, why) => {
+  ])('that %s is reported as a shell would, and nothing is claimed', async (_, command, code, why) => {
     const shell = aShell()
     writeFileSync(join(shell.folder, 'notes.txt'), 'no program')
     mkdirSync(join(shell.folder, 'folder'))
@@ -323,7 +323,7 @@ describe('a command for an item', () => {
     expect(existsSync(join(shell.folder, '.holdfast'))).toBe(false)
   })
 
-  test('that the system will not start leaves the item as it was', async () => {
+  test('that the system cannot start leaves the item as it was', async () => {
     await shared.run('queue', 'add', 'too-long', '1', '--key', 'k')
 
     const answer = await shared.run('run', '--queue', 'too-long', '--', 'true', 'x'.repeat(200_000))
@@ -332,7 +332,7 @@ describe('a command for an item', () => {
     expect(await stateOf(shared, 'too-long', 'k')).toMatchObject({ state: 'pending', failures: 0 })
   })
 
-  test('is run also where its payload has no room in the environment, and is then not told it', async () => {
+  test('runs even if its payload does not fit in the environment, without it', async () => {
     const [small, large] = ['ü'.repeat(10_000), 'ü'.repeat(90_000)]
     for (const payload of [small, large]) await shared.run('queue', 'add', 'wide', JSON.stringify(payload))
 
@@ -348,18 +348,18 @@ describe('a command for an item', () => {
     expect([first.words, second.words]).toEqual(['20002', 'none'])
   })
 
-  test('is not run where there is nothing to claim, with exit code 6', async () => {
+  test('does not run if there is nothing to claim, with exit code 6', async () => {
     expect((await shared.run('run', '--queue', 'empty', '--', 'false')).code).toBe(6)
   })
 
-  test('is not run where the queue is paused, with exit code 9', async () => {
+  test('does not run if the queue is paused, with exit code 9', async () => {
     await shared.run('queue', 'add', 'paused', '1')
     await shared.run('queue', 'pause', 'paused')
 
     expect((await shared.run('run', '--queue', 'paused', '--', 'false')).code).toBe(9)
   })
 
-  test('of a queue with a processing lock lets go of both', async () => {
+  test('of a queue with a processing lock releases both', async () => {
     await shared.run('queue', 'define', 'one-slot', '--slots', '1')
     await shared.run('queue', 'add', 'one-slot', '1', '--key', 'k')
 
@@ -370,7 +370,7 @@ describe('a command for an item', () => {
     expect(await shared.json('queue', 'lock-status', 'one-slot')).toMatchObject({ lock: null })
   })
 
-  test('is refused where exit code 0 could not complete the item, before it is run [S5c-31]', async () => {
+  test('is refused before it runs if exit code 0 could not complete the item [S5c-31]', async () => {
     const file = join(shared.folder, 'merged')
     const touch = ['--', 'touch', file]
     await shared.run('queue', 'define', 'steps', '--workflow', 'merge')
@@ -406,7 +406,7 @@ describe('a command for an item', () => {
     expect(isRunning(run.pid)).toBe(false)
   })
 
-  test('run under another lease is not told that one', async () => {
+  test('run under another lease does not get that one', async () => {
     const env = { HOLDFAST_QUEUE: 'outer', HOLDFAST_KEY: 'outer', HOLDFAST_PAYLOAD: '1', HOLDFAST_TITLE: 't' }
     const file = join(shared.folder, 'inner.txt')
     const script = `env | grep -c 'HOLDFAST_\\(QUEUE\\|KEY\\|PAYLOAD\\|TITLE\\)' > '${file}'; true`
@@ -443,7 +443,7 @@ describe('a command for a task', () => {
     expect(words).toBe('T-1 write it')
   })
 
-  test('waits for the one that is asked for until its holder is done', async () => {
+  test('waits until the holder of the named task is done', async () => {
     await shared.run('task', 'add', 'write it', '--key', 'T-wait')
     await shared.run('task', 'claim', 'T-wait', '--agent', 'bob')
     const waiting = shared.run('run', '--task', 'T-wait', '--wait', '20s', '--', 'true')
@@ -479,7 +479,7 @@ describe('a command that finishes its own work', () => {
     }[kind]
   }
 
-  test('goes on undisturbed, and its own exit code is passed on [S5c-30]', async () => {
+  test('continues undisturbed, and its own exit code is passed on [S5c-30]', async () => {
     const runs = endings.map(async ([kind, act, _, words]) => {
       const name = `own-${kind}-${act}`
       const { options, end } = await held(kind, act, name)
@@ -501,7 +501,7 @@ describe('a command that finishes its own work', () => {
   })
 
   test.each(endings)(
-    'and ends at once: %s %s is told as what it was [S5c-30]',
+    'and exits at once: %s %s is reported as what it was [S5c-30]',
     async (kind, act, outcome) => {
       const { options, end } = await held(kind, act, `brief-${kind}-${act}`)
 
@@ -520,7 +520,7 @@ describe('a command that finishes its own work', () => {
     },
   )
 
-  test('and is then interrupted leaves it as it made it [S5c-30]', async () => {
+  test('and is then interrupted leaves it as it set it [S5c-30]', async () => {
     const { options, end } = await held('task', 'release', 'own-interrupted')
     const run = start(shared, ...options, '--', 'sh', '-c', `${end}; echo ready; exec sleep 60`)
     await run.prints('ready')
@@ -560,7 +560,7 @@ describe('[S5-9] with --wait it says what it waits for', () => {
     expect(await waiting.ended).toBe(0)
   })
 
-  test('a queue with nothing in it, and a task of another', async () => {
+  test('an empty queue, and a task held by another', async () => {
     await shared.run('task', 'add', 'told', '--key', 'T-told')
     await shared.run('task', 'claim', 'T-told', '--agent', 'bob')
 
@@ -590,7 +590,7 @@ describe('killed with -9', () => {
     return { run, command: pidIn(run.output()) }
   }
 
-  test('itself: its command is stopped, and whoever claims next gets the item at once', async () => {
+  test('itself: its command is stopped, and the next claim gets the item at once', async () => {
     const { run, command } = await atWork('kill-run')
 
     run.process.kill('SIGKILL')
@@ -602,7 +602,7 @@ describe('killed with -9', () => {
     await gone(command)
   })
 
-  test('its command: the item has failed, and that is told', async () => {
+  test('its command: the item has failed, and that is reported', async () => {
     await shared.run('queue', 'add', 'kill-command', '1', '--key', 'k')
     const run = await working(shared, 'kill-command', ['--queue', 'kill-command'])
 
@@ -616,7 +616,7 @@ describe('killed with -9', () => {
     })
   })
 
-  test('both: the item goes back as if nothing had been', async () => {
+  test('both: the item is released as if nothing had happened', async () => {
     const { run, command } = await atWork('kill-both')
 
     process.kill(command, 'SIGKILL')
@@ -629,7 +629,7 @@ describe('killed with -9', () => {
 })
 
 describe('a signal', () => {
-  test('is passed on, and the item goes back without a failure', async () => {
+  test('is passed on, and the item is released without a failure', async () => {
     await shared.run('queue', 'add', 'signal', '1', '--key', 'k')
     const trap = "trap 'echo stopping; exit 9' TERM;"
     const run = start(shared, '--queue', 'signal', '--', ...sleeper(trap))
@@ -642,7 +642,7 @@ describe('a signal', () => {
     expect(await stateOf(shared, 'signal', 'k')).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
   })
 
-  test('that the command heeds gives the item back, though it ends with 0 [S5c-31]', async () => {
+  test('that the command handles releases the item, even if it exits with 0 [S5c-31]', async () => {
     await shared.run('queue', 'add', 'heeded', '1', '--key', 'k')
     const run = start(shared, '--queue', 'heeded', '--json', '--', ...sleeper("trap 'exit 0' TERM;"))
     await run.prints('pid')
@@ -657,7 +657,7 @@ describe('a signal', () => {
   test.each([
     ['SIGALRM', 142],
     ['SIGSTKFLT', 144],
-  ] as const)("that ends the command is nobody's failure: %s [S5c-31]", async (signal, code) => {
+  ] as const)('that ends the command does not count as a failure: %s [S5c-31]', async (signal, code) => {
     await shared.run('queue', 'add', signal, '1', '--key', 'k')
     const run = start(shared, '--queue', signal, '--', 'sh', '-c', 'echo "pid $$"; exec sleep 60')
     await run.prints('pid')
@@ -668,7 +668,7 @@ describe('a signal', () => {
     expect(await stateOf(shared, signal, 'k')).toMatchObject({ state: 'pending', failures: 0, crashes: 0 })
   })
 
-  test('that the command outlives changes nothing [S5c-31]', async () => {
+  test('that the command survives changes nothing [S5c-31]', async () => {
     const caught = ['USR1', 'USR2', 'ALRM', 'VTALRM', 'PROF', 'IO', 'PWR', 'XCPU', 'WINCH'] as const
     const traps = caught.map((name) => `trap 'echo heard ${name}' ${name};`).join(' ')
     const run = start(shared, '--lock', 'outlived', '--', ...sleeper(traps))
@@ -683,7 +683,7 @@ describe('a signal', () => {
     expect(await run.ended).toBe(130)
   })
 
-  test('that the command outlives does not excuse what it does later [S5c-31]', async () => {
+  test('that the command survives does not excuse what it does later [S5c-31]', async () => {
     await shared.run('queue', 'add', 'outlived', '1', '--key', 'k', '--max-attempts', '1')
     const script = "trap 'ended=1' USR1; echo pid; until [ $ended ]; do sleep 0.05; done; exit 7"
     const run = start(shared, '--queue', 'outlived', '--', 'sh', '-c', `ended=; ${script}`)
@@ -720,7 +720,7 @@ describe('a signal', () => {
     expect(await stateOf(shared, queue, 'k')).toMatchObject(item)
   })
 
-  test('that stops it stops its command too, until both go on', async () => {
+  test('that suspends it suspends its command too, until both continue', async () => {
     // A shell that is stopped while it starts something does not look stopped.
     const run = start(shared, '--lock', 'stopped', '--', 'sh', '-c', 'echo "pid $$"; exec sleep 60')
     await run.prints('pid')
@@ -735,7 +735,7 @@ describe('a signal', () => {
     expect(await run.ended).toBe(143)
   })
 
-  test('that stops it while it waits lets it go on waiting later', async () => {
+  test('that suspends it while it waits lets it continue waiting later', async () => {
     await shared.run('lock', 'acquire', 'stopped-in-line', '--agent', 'bob')
     const run = start(shared, '--lock', 'stopped-in-line', '--wait', '--', 'echo', 'ran')
     await until(async () => (await waitingFor(shared, 'stopped-in-line')) === 1)
@@ -762,7 +762,7 @@ describe('a signal', () => {
 })
 
 describe('on a terminal', () => {
-  test('the command has it, and an interrupt reaches it once', async () => {
+  test('the command owns it, and an interrupt reaches it once', async () => {
     const script = `test -t 0 && echo "has a terminal"; trap 'echo heard; exit 4' INT; echo ready; while :; do sleep 0.05; done`
 
     const terminal = inTerminal(shared.folder, ['run', '--lock', 'tty', '--', 'sh', '-c', script])
@@ -795,7 +795,7 @@ describe('on a terminal', () => {
     expect(terminal.screen.match(/heard/g)).toHaveLength(3)
   })
 
-  test('the command has it also where stdin is a pipe [S5c-31]', async () => {
+  test('the command owns it even if stdin is a pipe [S5c-31]', async () => {
     const command = `sh -c 'read word; echo "asked $word" > /dev/tty; read answer < /dev/tty; echo "got $answer"'`
     const run = `'${process.execPath}' '${program}' run --lock piped -- ${command}`
 
@@ -843,7 +843,7 @@ test.each([
   expect(existsSync(join(shell.folder, 'ran'))).toBe(false)
 })
 
-test("stdout is the command's alone: what is refused is told on stderr, in JSON too [S5c-31]", async () => {
+test('stdout belongs to the command: refusals go to stderr, in JSON too [S5c-31]', async () => {
   await shared.run('lock', 'acquire', 'refused', '--agent', 'bob')
 
   const text = await shared.run('run', '--lock', 'refused', '--', 'true')
@@ -856,13 +856,13 @@ test("stdout is the command's alone: what is refused is told on stderr, in JSON 
   expect(lastLine(invalid)).toMatchObject({ error: { code: 'INVALID' } })
 })
 
-test('a reader of stderr that has gone away changes nothing', async () => {
+test('a closed stderr changes nothing', async () => {
   const { process: child, ended } = start(shared, '--lock', 'unheard', '--json', '--', 'true')
   child.stderr?.destroy()
 
   expect(await ended).toBe(0)
 })
 
-test('no command is refused', async () => {
+test('run without a command is refused', async () => {
   expect((await aShell().run('run', '--lock', 'a')).code).toBe(2)
 })

@@ -64,7 +64,7 @@ describe('status', () => {
     for (const index of headings) expect(lines[index + 1]).toMatch(/^(queue-|zz-frag|item|unlucky|agent-)/)
   })
 
-  test('begins with the queue that needs somebody, although its name is the last [S5e-10]', async () => {
+  test('begins with the queue that needs attention, although its name is the last [S5e-10]', async () => {
     const { stdout } = await shell.runWith({ columns: 100, rows: 24 }, 'status')
 
     expect(stdout).toMatch(/^queue .*\nzz-fragile /m)
@@ -80,7 +80,7 @@ describe('status', () => {
     expect(stdout).toContain('see why with `holdfast queue quarantine zz-fragile`')
   })
 
-  test('is whole where nobody says how large the screen is', async () => {
+  test('is complete if the size of the screen is unknown', async () => {
     const { stdout } = await shell.run('status')
 
     expect(stdout.match(/^queue-\d+ /gm)).toHaveLength(30)
@@ -88,7 +88,7 @@ describe('status', () => {
     expect(stdout).toContain('and 10 more')
   })
 
-  test('as JSON counts everything and shows what is held next to its end first', async () => {
+  test('as JSON counts everything and shows leases that end soonest first', async () => {
     const fleet = await shell.json<Fleet>('status')
 
     expect(fleet).toMatchObject({
@@ -101,7 +101,7 @@ describe('status', () => {
   })
 })
 
-test('columns stand below each other whatever is written in them', async () => {
+test('columns line up whatever they contain', async () => {
   const shell = aShell()
   const titles = ['plain', '日本語のタイトル', 'cafe\u0301 🎉']
   for (const [number, title] of titles.entries()) {
@@ -123,7 +123,7 @@ test('columns stand below each other whatever is written in them', async () => {
   expect(new Set(widths).size).toBe(1)
 })
 
-test('a list of items tells by its phase what can be claimed, what is delayed and what waits [S5-22]', async () => {
+test('a list of items shows by phase what can be claimed, what is delayed and what waits [S5-22]', async () => {
   const shell = aShell()
   await shell.run('queue', 'add', 'q', '{"branch":"main"}', '--key', 'now')
   await shell.run('queue', 'add', 'q', '"x"', '--key', 'later', '--run-at', '+10m')
@@ -136,7 +136,7 @@ test('a list of items tells by its phase what can be claimed, what is delayed an
   expect(stdout).toMatch(/ stacked +pending +blocked by 1 +5 +- +y$/m)
 })
 
-test('on a narrow terminal the id of an item stays whole, and its payload gives way [S5-22]', async () => {
+test('on a narrow terminal the id of an item stays whole, and its payload is cut [S5-22]', async () => {
   const shell = aShell()
   const { item } = await shell.json<{ item: { id: string } }>(
     'queue',

@@ -19,7 +19,7 @@ async function storeFrom(shell: Shell, cwd: string, env: Record<string, string> 
 }
 
 describe('the store', () => {
-  test('is the option, before the variable, before the nearest folder upward', async () => {
+  test('comes from the option, then the variable, then the nearest folder upward', async () => {
     const shell = aShell()
     const below = join(shell.folder, 'a', 'b')
     mkdirSync(join(shell.folder, '.holdfast'))
@@ -38,7 +38,7 @@ describe('the store', () => {
     expect((await storeFrom(shell, below)).value).toBe(join(shell.folder, 'a', '.holdfast', 'store.db'))
   })
 
-  test('is shared by the work trees of a repository, and made in the main one', async () => {
+  test('is shared by the work trees of a repository, and created in the main one', async () => {
     const shell = aShell()
     const main = join(shell.folder, 'main')
     const inside = join(main, 'src')
@@ -56,7 +56,7 @@ describe('the store', () => {
     expect(git(main, 'status', '--porcelain').toString()).toBe('')
   })
 
-  test('of a submodule is its own', async () => {
+  test('of a submodule is separate', async () => {
     const shell = aShell()
     const parent = join(shell.folder, 'parent')
     const part = join(parent, 'part')
@@ -67,13 +67,13 @@ describe('the store', () => {
     expect((await storeFrom(shell, part)).value).toBe(join(part, '.holdfast', 'store.db'))
   })
 
-  test('is `.holdfast` right here where nothing else is found', async () => {
+  test('is `.holdfast` in the current folder if nothing else is found', async () => {
     const shell = aShell()
 
     expect((await storeFrom(shell, shell.folder)).value).toBe(join(shell.folder, '.holdfast', 'store.db'))
   })
 
-  test('is not made by looking, and who looks is told how to make one', async () => {
+  test('is not created by a read, which says how to create one', async () => {
     const shell = aShell()
 
     const answer = await shell.run('queue', 'list', 'q')
@@ -143,7 +143,7 @@ describe('the store', () => {
     expect(existsSync(join(shell.folder, '.holdfast', 'store.db'))).toBe(true)
   })
 
-  test('that is no store is left alone, with exit code 10', async () => {
+  test('that is not a store is left alone, with exit code 10', async () => {
     const shell = aShell()
     const file = join(shell.folder, 'notes.txt')
     writeFileSync(file, 'not a store, but long enough to be taken for the header of one')
@@ -154,7 +154,7 @@ describe('the store', () => {
     expect(readFileSync(file, 'utf8')).toContain('not a store')
   })
 
-  test.each(['new/', 'new/.', '.', ''])('%j is refused, and nothing is made [S5c-28]', async (store) => {
+  test.each(['new/', 'new/.', '.', ''])('%j is refused, and nothing is created [S5c-28]', async (store) => {
     const shell = aShell()
 
     const answer = await shell.run('queue', 'add', 'q', '1', '--store', store)
@@ -167,7 +167,7 @@ describe('the store', () => {
     expect(readdirSync(shell.folder)).toEqual([])
   })
 
-  test('of an engine that is not there is refused by its scheme', async () => {
+  test('of an unknown engine is refused by its scheme', async () => {
     const shell = aShell()
 
     const answer = await shell.run('queue', 'add', 'q', '1', '--store', 'nonsense://host/db')
@@ -178,7 +178,7 @@ describe('the store', () => {
 })
 
 describe('init', () => {
-  test('makes a folder that git ignores, with settings that say nothing yet', async () => {
+  test('creates a folder that git ignores, with empty settings', async () => {
     const shell = aShell()
 
     const made = await shell.json('init')
@@ -191,7 +191,7 @@ describe('init', () => {
     expect(config.split('\n').every((line) => line === '' || line.startsWith('#'))).toBe(true)
   })
 
-  test('keeps settings that are there', async () => {
+  test('keeps existing settings', async () => {
     const shell = aShell()
     await shell.run('init')
     writeFileSync(join(shell.folder, '.holdfast', 'config.toml'), 'namespace = "team"\n')
@@ -201,7 +201,7 @@ describe('init', () => {
     expect((await shell.run('config', 'print')).stdout).toContain('team')
   })
 
-  test('--here makes one below another', async () => {
+  test('--here creates one below another', async () => {
     const shell = aShell()
     await shell.run('init')
     const below = join(shell.folder, 'below')

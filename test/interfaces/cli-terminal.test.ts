@@ -11,10 +11,10 @@ async function oneFinished(shell: Shell): Promise<void> {
   await shell.run('queue', 'cancel', 'q', 'k')
 }
 
-describe('before something is lost for good', () => {
+describe('before an irreversible action', () => {
   const cleanup = ['queue', 'cleanup', 'q', '--max-age', '0']
 
-  test('somebody at a terminal is asked, and yes means yes', async () => {
+  test('a person at a terminal is asked, and yes means yes', async () => {
     const shell = aShell()
     await oneFinished(shell)
 
@@ -41,7 +41,7 @@ describe('before something is lost for good', () => {
     expect(await shell.json('queue', 'stats', 'q')).toMatchObject({ total: 1 })
   })
 
-  test('--yes is not asked again', async () => {
+  test('--yes skips the question', async () => {
     const shell = aShell()
     await oneFinished(shell)
 
@@ -67,7 +67,7 @@ describe('on a terminal', () => {
     expect(terminal.screen).toContain('\u001b[1m')
   })
 
-  test('NO_COLOR is heeded', async () => {
+  test('NO_COLOR is respected', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
 
@@ -77,7 +77,7 @@ describe('on a terminal', () => {
     expect(terminal.screen).not.toContain('\u001b[')
   })
 
-  test('a claim says how to finish it', async () => {
+  test('a claim says how to complete it', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
 
@@ -87,7 +87,7 @@ describe('on a terminal', () => {
     expect(terminal.screen).toContain('then: holdfast queue complete q k')
   })
 
-  test('a copy shows how far it is on one line, which is gone when it is done', async () => {
+  test('a copy shows its progress on one line, which is removed at the end', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
     const copying = ['copy', '--from', '.holdfast/store.db', '--to', 'new.db']
@@ -105,7 +105,7 @@ describe('on a terminal', () => {
     expect(after).toContain('each compared with its original')
   })
 
-  test('a stream ends in good order when it is interrupted', async () => {
+  test('an interrupted stream ends cleanly', async () => {
     const shell = aShell()
     await shell.run('state', 'set', 'k', '1')
 
@@ -119,7 +119,7 @@ describe('on a terminal', () => {
   })
 })
 
-test('a terminal that does not know its size is taken for a usual one [S5c-35]', async () => {
+test('a terminal of unknown size is treated as a normal one [S5c-35]', async () => {
   const shell = aShell()
   await shell.run('queue', 'add', 'a-queue-with-a-long-name', '1', '--key', 'a-key-with-a-long-name')
 
@@ -134,7 +134,7 @@ test('a terminal that does not know its size is taken for a usual one [S5c-35]',
 test.each([
   ['stderr is a terminal and stdout is not', 'status 2>/dev/tty | cat', true],
   ['stdout is a terminal and stderr is not', 'status 2>&1 >/dev/tty | cat', false],
-])('an error is coloured where somebody sees it: %s [S5c-35]', async (_, line, isColoured) => {
+])('an error is coloured if stderr is a terminal: %s [S5c-35]', async (_, line, isColoured) => {
   const shell = aShell()
 
   const terminal = shellInTerminal(shell.folder, `'${process.execPath}' '${program}' ${line}`)
@@ -166,7 +166,7 @@ describe('watch', () => {
     ['q', 'xq'],
     ['Q behind an arrow', '\u001b[DQ'],
     ['Ctrl-C', `x${keys.interrupt}`],
-  ])('ends with %s, though another key comes in the same moment [S5c-35]', async (_, typed) => {
+  ])('ends with %s, even if another key arrives in the same read [S5c-35]', async (_, typed) => {
     const shell = aShell()
     await shell.run('queue', 'add', 'first', '1')
 
@@ -177,7 +177,7 @@ describe('watch', () => {
     expect(await terminal.ended).toBe(0)
   })
 
-  test('goes on when a key is pressed that only looks like q [S5c-35]', async () => {
+  test('continues when a key is pressed that only looks like q [S5c-35]', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'first', '1')
 
@@ -191,7 +191,7 @@ describe('watch', () => {
     expect(await terminal.ended).toBe(0)
   })
 
-  test('gives a line of JSON for each look elsewhere', async () => {
+  test('prints one JSON line per refresh elsewhere', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
 
@@ -202,7 +202,7 @@ describe('watch', () => {
 })
 
 describe('events follow', () => {
-  test('tells what happens from now on, a line each', async () => {
+  test('prints what happens from now on, one line each', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
 

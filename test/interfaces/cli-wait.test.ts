@@ -18,7 +18,7 @@ function start(shell: Shell, ...args: string[]) {
   return { process: child, pid: child.pid as number, ended }
 }
 
-test('a wait costs nothing while others are at work, and ends with what was waited for', async () => {
+test('a wait costs nothing while others work, and ends with what it waited for', async () => {
   const shell = aShell()
   await shell.run('init')
   const waiter = start(shell, 'queue', 'next', 'q', '--wait', '--json')
@@ -41,7 +41,7 @@ test('a wait costs nothing while others are at work, and ends with what was wait
   expect(burnt).toBeLessThanOrEqual(20)
 })
 
-test('it gets what a killed holder leaves behind, though nobody else is awake', async () => {
+test('it gets what a killed holder leaves behind, even if no other process is awake', async () => {
   const shell = aShell()
   await shell.run('queue', 'add', 'q', '1', '--key', 'k')
   const holder = start(shell, 'run', '--queue', 'q', '--', 'sh', '-c', 'echo ready; exec sleep 60')
@@ -57,7 +57,7 @@ test.each([
   ['queue', ['queue', 'next', 'q', '--wait', '50ms'], 6],
   ['task', ['task', 'next', '--wait', '50ms'], 6],
   ['lock', ['lock', 'acquire', 'held', '--wait', '50ms'], 4],
-])('a wait for a %s gives up after the time it was given', async (_, args, code) => {
+])('a wait for a %s gives up after the given time', async (_, args, code) => {
   const shell = aShell()
   await shell.run('init')
   await shell.run('lock', 'acquire', 'held', '--agent', 'bob')
@@ -65,7 +65,7 @@ test.each([
   expect((await shell.run(...args)).code).toBe(code)
 })
 
-test('a wait for a paused queue goes on until it is resumed', async () => {
+test('a wait for a paused queue lasts until it is resumed', async () => {
   const shell = aShell()
   await shell.run('queue', 'add', 'q', '1', '--key', 'k')
   await shell.run('queue', 'pause', 'q')
@@ -107,7 +107,7 @@ test.each([
   ['queue', 'next', 'q'],
   ['task', 'next'],
   ['lock', 'acquire', 'a'],
-])('%s %s: a wait and an idempotency key are two things', async (...args) => {
+])('%s %s: a wait cannot have an idempotency key', async (...args) => {
   const shell = aShell()
   await shell.run('init')
 

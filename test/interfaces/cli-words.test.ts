@@ -92,7 +92,7 @@ test('completing an item that nobody claimed says to claim it first [S6-E3]', as
 })
 
 describe('the help', () => {
-  test('speaks of options and arguments as they are typed, and of no null, false or milliseconds [S6-E4]', async () => {
+  test('names options and arguments as they are typed, and no null, false or milliseconds [S6-E4]', async () => {
     const commands = await listCommands()
     const texts = commands.flatMap(({ name, summary, help, arguments: words, options }) => [
       { where: name, text: summary },
@@ -112,7 +112,7 @@ describe('the help', () => {
     expect(texts.length).toBeGreaterThan(500)
   })
 
-  test('keeps the unit of a bound [S6-E4]', async () => {
+  test('keeps the unit of a limit [S6-E4]', async () => {
     const { stdout } = await aShell().run('queue', 'define', '--help')
 
     expect(stdout).toMatch(/at least\s+500\s+ms/)

@@ -8,7 +8,7 @@ import { type Answer, aShell, cleanEnvironment, program } from '../support/cli.t
 
 const json = (answer: Answer) => JSON.parse(answer.stdout) as Record<string, unknown>
 
-test('a command tells its version', async () => {
+test('a command prints its version', async () => {
   const shell = aShell()
 
   const answer = await shell.start('--version')
@@ -16,7 +16,7 @@ test('a command tells its version', async () => {
   expect(answer).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/), stderr: '' })
 })
 
-test('a command is a process with its exit code, its data and its talk', async () => {
+test('a command is a process with an exit code, data on stdout and messages on stderr', async () => {
   const shell = aShell()
 
   const added = await shell.start('queue', 'add', 'q', '{"n":1}', '--json')
@@ -27,7 +27,7 @@ test('a command is a process with its exit code, its data and its talk', async (
   expect(refused).toMatchObject({ code: 3, stdout: '', stderr: expect.stringMatching(/^error {2}/) })
 })
 
-test('a reader that has seen enough is no error', async () => {
+test('a reader that stops early causes no error', async () => {
   const shell = aShell()
   await shell.runWith({ stdin: '1\n'.repeat(1000) }, 'queue', 'add-many', 'q')
 
@@ -101,7 +101,7 @@ test('a demo that is interrupted leaves nothing behind [S5c-37]', async () => {
   expect(readdirSync(folder).filter((name) => name.startsWith('holdfast-demo-'))).toEqual([])
 })
 
-test('the demo kills and freezes real workers and ends well', { timeout: 60_000 }, async () => {
+test('the demo kills and freezes real workers and succeeds', { timeout: 60_000 }, async () => {
   const shell = aShell()
 
   const answer = await shell.start('demo', '--json')

@@ -41,7 +41,7 @@ async function deliver(script: string, timeoutMs: number) {
   return (await hf.messages.get(message.id))?.deliveries[0]?.error
 }
 
-test('a command that fails has failed once, although what it started holds its stderr [S5c-33]', async () => {
+test('a command that fails has failed once, even if its children hold its stderr open [S5c-33]', async () => {
   const file = pidFile()
 
   const error = await deliver(`echo 'no such pane' >&2; sleep 600 & echo $! >> '${file}'; exit 3`, 20_000)
@@ -50,7 +50,7 @@ test('a command that fails has failed once, although what it started holds its s
   expect(pidsIn(file)).toHaveLength(1)
 })
 
-test('what a command said before it failed is kept, however much it was [S5c-33]', async () => {
+test('what a command printed before it failed is kept, however much it was [S5c-33]', async () => {
   const error = await deliver(
     `sleep 600 <&- >&- & echo $! >> '${pidFile()}'; yes 'much' | head -c 60000 >&2; exit 3`,
     20_000,
@@ -70,7 +70,7 @@ test('when its time is up a command is killed with everything it started [S5c-33
   await expect.poll(() => pidsIn(file).filter(isRunning)).toEqual([])
 })
 
-test('a program ends although what a command started left the group and lives on [S5c-33]', async () => {
+test('a program can exit even if a child of its command left the group and lives on [S5c-33]', async () => {
   const file = pidFile()
   const program = `import { command } from ${JSON.stringify(import.meta.resolve('holdfast'))}
 const over = new AbortController()
@@ -84,7 +84,7 @@ await command({ argv: ['sh', '-c', script] }).send({}, over.signal).catch(() => 
   expect(pidsIn(file).filter(isRunning)).toHaveLength(1)
 })
 
-test('the adapter of the guide hands a message over as data, whatever it says [S5d-12]', async () => {
+test('the adapter in the guide passes a message on as data, whatever it contains [S5d-12]', async () => {
   const folder = aFolder()
   const guide = readFileSync(new URL('../../docs/guides/messages.md', import.meta.url), 'utf8')
   const file = join(folder, 'fleet-1.jsonl')

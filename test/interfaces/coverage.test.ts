@@ -52,21 +52,21 @@ const unoffered: Record<string, string> = {
   'locks.reserve holding': 'the tokens kept beside the store say it',
 }
 
-test('each operation has one command, or there is a reason [S6-4]', () => {
+test('each operation has one command, or a listed reason [S6-4]', () => {
   const counts = offered.map((name) => [name, commands.filter(({ operation }) => operation === name).length])
   const others = counts.filter(([, count]) => count !== 1).map(([name]) => name)
 
   expect(others.sort()).toEqual(Object.keys(otherCommands).sort())
 })
 
-test('each operation has one library call, or there is a reason [S6-4]', () => {
+test('each operation has one library call, or a listed reason [S6-4]', () => {
   const callers = (name: string) => nouns.filter(({ text }) => text.includes(`'${name}'`))
   const others = offered.filter((name) => callers(name).length !== 1)
 
   expect(others.sort()).toEqual(Object.keys(otherCalls).sort())
 })
 
-test('an operation needs a reason if its row says so, and only then [S6-4]', () => {
+test('an operation needs an operator’s reason exactly if its row says so [S6-4]', () => {
   const requiresReason = ({ input }: { input: unknown }) => {
     const { reason } =
       (input as { shape?: Record<string, { safeParse(value: unknown): { success: boolean } }> }).shape ?? {}
@@ -80,7 +80,7 @@ test('an operation needs a reason if its row says so, and only then [S6-4]', () 
   expect(declared).toContain('locks.forceRelease')
 })
 
-test('each field of an operation can be given on the command line, or there is a reason [S6-4]', () => {
+test('each input field of an operation can be given on the command line, or has a listed reason [S6-4]', () => {
   const hidden = commands.flatMap(({ operation, hides }) =>
     offered.includes(operation ?? '') ? hides.map((field) => `${operation} ${field}`) : [],
   )

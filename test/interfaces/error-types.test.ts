@@ -12,7 +12,7 @@ import {
 } from 'holdfast'
 import { expect, expectTypeOf, test } from 'vitest'
 
-test('the facts of an error are known once its code is [S6-F3]', () => {
+test('the facts of an error are typed by its code [S6-F3]', () => {
   const read = (error: unknown) => {
     if (!isHoldfastError(error)) return
     expectTypeOf(error).toExtend<HoldfastError>()
@@ -34,7 +34,7 @@ test('the facts of an error are known once its code is [S6-F3]', () => {
   expectTypeOf<HoldfastErrorOf<'HELD'>['facts']>().toEqualTypeOf<ErrorFacts['HELD']>()
 })
 
-test('an error cannot be made without the facts of its code [S6-F3]', () => {
+test('an error cannot be created without the facts of its code [S6-F3]', () => {
   const make = () => [
     new HoldfastError('BUSY', { what: 'a', next: 'b' }),
     new HoldfastError('IDEMPOTENCY_MISMATCH', { what: 'a', next: 'b', facts: { key: 'k', operation: 'o' } }),

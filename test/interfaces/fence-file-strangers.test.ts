@@ -39,7 +39,7 @@ describe('a fenced file', () => {
     expect([modeOf(file), readFileSync(file, 'utf8')]).toEqual(['751', 'new'])
   })
 
-  test('has a fence that is closed to others, also in a folder that is open [S5d-8]', async () => {
+  test('has a fence that is closed to others, even in an open folder [S5d-8]', async () => {
     const { folder, file, fence } = aFile()
     chmodSync(folder, 0o777)
 
@@ -62,7 +62,7 @@ describe('a fenced file', () => {
   })
 })
 
-describe('a fence that somebody else has prepared', () => {
+describe('a fence prepared by somebody else', () => {
   const attacks: Readonly<Record<string, (fence: string) => void>> = {
     'that others can write to': (fence) => mkdirSync(fence) ?? chmodSync(fence, 0o777),
     'that is a link': (fence) => {
@@ -96,7 +96,7 @@ describe('a fence that somebody else has prepared', () => {
   test.skipIf(noStranger).each([
     ['the folder', ''],
     ['the token', 'token.json'],
-  ])("and that is a stranger's is refused: %s [S5d-8]", async (_, name) => {
+  ])('that belongs to another user is refused: %s [S5d-8]', async (_, name) => {
     const { file, fence } = aFile()
     await writeFileFenced(file, 'old', grant(1))
     chownSync(join(fence, name), stranger.uid, stranger.gid)

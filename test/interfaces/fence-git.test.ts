@@ -23,7 +23,7 @@ const places = [
 
 describe.each(places)('a git fence on $place', ({ move, remote }) => {
   forEachEngine((engine) => {
-    test('refuses a late holder, also one that has read the ref anew [Z7]', async () => {
+    test('refuses a late holder, even one that has read the ref again [Z7]', async () => {
       const { resource, late, current } = await createSuccession(engine)
       const { directory, commits, now } = createRepository(remote)
       await move({ directory, ref, from: null, to: commits[0] }, current)
@@ -54,7 +54,7 @@ describe.each(places)('a git fence on $place', ({ move, remote }) => {
     )
   })
 
-  test('says where the ref is when it is not where the holder believes', async () => {
+  test('says where the ref is if the holder expected it elsewhere', async () => {
     const { directory, commits, now } = createRepository(remote)
     await move({ directory, ref, from: null, to: commits[0] }, r(5))
 
@@ -67,7 +67,7 @@ describe.each(places)('a git fence on $place', ({ move, remote }) => {
     expect(now()).toBe(commits[0])
   })
 
-  test('keeps resources apart, also those that differ by case or are long', async () => {
+  test('keeps resources apart, even those that differ by case or are long', async () => {
     const { directory, commits, now } = createRepository(remote)
     const long = 'x'.repeat(500)
 
@@ -78,7 +78,7 @@ describe.each(places)('a git fence on $place', ({ move, remote }) => {
     expect(now()).toBe(commits[2])
   })
 
-  test('of many at once exactly one moves the ref, and none with a lower token after it', async () => {
+  test('of many at once, exactly one moves the ref, and none with a lower token after it', async () => {
     const { directory, commits, now } = createRepository(remote)
     await move({ directory, ref, from: null, to: commits[0] }, r(1))
 
@@ -100,7 +100,7 @@ describe.each(places)('a git fence on $place', ({ move, remote }) => {
     expect(late).toBe('LEASE_LOST')
   })
 
-  test('is BUSY, with what git says, when git refuses although nothing has changed', async () => {
+  test('is BUSY, with git’s message, if git refuses although nothing has changed', async () => {
     const { directory, commits, repository, now } = createRepository(remote)
     await move({ directory, ref, from: null, to: commits[0] }, r(5))
     writeFileSync(join(repository, 'refs/heads/main.lock'), '')
@@ -112,7 +112,7 @@ describe.each(places)('a git fence on $place', ({ move, remote }) => {
     expect(now()).toBe(commits[0])
   })
 
-  test('a fence that holds no token is told, not overwritten', async () => {
+  test('a fence without a token is an error, not overwritten', async () => {
     const { directory, commits, repository } = createRepository(remote)
     await move({ directory, ref, from: null, to: commits[0] }, r(5))
     const garbage = git(repository, ['hash-object', '-w', '--stdin'], 'garbage')
@@ -124,7 +124,7 @@ describe.each(places)('a git fence on $place', ({ move, remote }) => {
     expect(code).toBe('STORE_UNFIT')
   })
 
-  test('minds its own repository, also where git was told of another, as in a hook', async () => {
+  test('uses its own repository, even if git was pointed at another, as in a hook', async () => {
     const { directory, commits, now } = createRepository(remote)
     const other = createRepository('.')
     const before = { GIT_DIR: process.env.GIT_DIR, GIT_INDEX_FILE: process.env.GIT_INDEX_FILE }
@@ -173,7 +173,7 @@ test('a push refuses a remote that git would read as an option', async () => {
   expect(await refusalCode(() => pushGitRef(push, r(5)))).toBe('INVALID')
 })
 
-test('a push that the remote has taken is done, though git has lost the answer', async () => {
+test('a push that the remote accepted is done, even if git lost the answer', async () => {
   const { directory, commits, repository, now } = createRepository('origin')
   const taker = join(repository, 'taker.mjs')
   writeFileSync(taker, takesAndHangsUp)
@@ -192,7 +192,7 @@ test('a push that the remote has taken is done, though git has lost the answer',
   ).toBe('LEASE_LOST')
 })
 
-test('a push takes nothing along that its owner’s settings would add', async () => {
+test('a push adds nothing that the user’s settings would include', async () => {
   const { directory, commits, repository } = createRepository('origin')
   git(directory, [...committer, 'tag', '-a', 'v1', '-m', 'one', commits[0]])
   git(directory, ['config', 'push.followTags', 'true'])
@@ -202,7 +202,7 @@ test('a push takes nothing along that its owner’s settings would add', async (
   expect(git(repository, ['tag'])).toBe('')
 })
 
-test('a folder without a repository is told', async () => {
+test('a folder without a repository is reported', async () => {
   const folder = newFolder()
   const update = { directory: folder, ref, from: null, to: 'a'.repeat(40) }
 

@@ -20,7 +20,7 @@ import { createSuccession } from '../support/succession.ts'
 
 describe('an HTTP fence', () => {
   forEachEngine((engine) => {
-    test('answers a late holder with 409 and its effect does not happen [Z7]', async () => {
+    test('answers a late holder with 409, and its effect does not happen [Z7]', async () => {
       const { resource, late, current } = await createSuccession(engine)
       const server = await serve()
       expect((await put(server.url, 'current', current)).status).toBe(200)
@@ -39,7 +39,7 @@ describe('an HTTP fence', () => {
     })
   })
 
-  test('lets the same token act again, and a resource of any letters', async () => {
+  test('lets the same token act again, and a resource with any characters', async () => {
     const server = await serve()
     const grant = { resource: 'lock:größe 東京/%', token: 5 }
 
@@ -49,7 +49,7 @@ describe('an HTTP fence', () => {
     expect(server.effects).toEqual(['one', 'two'])
   })
 
-  test('refuses as before after the server was started anew', async () => {
+  test('still refuses after the server was restarted', async () => {
     const first = await serve()
     await put(first.url, 'one', { resource: 'r', token: 9 })
     await first.close()
@@ -82,7 +82,7 @@ describe('an HTTP fence', () => {
     expect(order).toEqual(['slow begins', 'stranger', 'slow ends', 'successor'])
   })
 
-  test('an effect that fails tells its caller and holds up nobody', async () => {
+  test('an effect that fails is reported to its caller and delays nobody', async () => {
     const kept = keepInMemory()
     const failing = kept.admit(fenceHeaders({ resource: 'r', token: 5 }), () => {
       throw new Error('disk full')
@@ -123,7 +123,7 @@ describe('an HTTP fence', () => {
     ['a BigInt', 9n],
     ['a number that is not exact', 2 ** 53],
     ['nothing', undefined],
-  ] as [string, never][])('does not take %s from raise() for leave', async (_, answer) => {
+  ] as [string, never][])('does not take %s from raise() for permission', async (_, answer) => {
     const fence = createHttpFence({ raise: () => answer })
 
     const code = await refusalCode(() => fence.admit(fenceHeaders({ resource: 'r', token: 5 }), () => 1))
@@ -138,7 +138,7 @@ describe('an HTTP fence', () => {
     },
   )
 
-  test('refuses headers that are none', async () => {
+  test('refuses invalid headers', async () => {
     const headers = undefined as unknown as Headers
 
     expect(await refusalCode(() => keepInMemory().admit(headers, () => 1))).toBe('INVALID')

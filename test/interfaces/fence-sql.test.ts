@@ -30,7 +30,7 @@ describe('a SQL fence', () => {
     })
   })
 
-  test('lets the first holder pass, the same one again, and its successor', () => {
+  test('lets the first holder through, the same one again, and its successor', () => {
     const { database } = createAccounts()
 
     setBalance(database, { resource: 'r', token: 5 }, 1)
@@ -40,7 +40,7 @@ describe('a SQL fence', () => {
     expect(balanceIn(database)).toEqual([{ balance: 3 }])
   })
 
-  test('refuses as before after the database was closed and opened', async () => {
+  test('still refuses after the database was closed and opened', async () => {
     const { database, path } = createAccounts()
     setBalance(database, { resource: 'r', token: 9 }, 1)
     database.close()
@@ -50,7 +50,7 @@ describe('a SQL fence', () => {
     expect(code).toBe('LEASE_LOST')
   })
 
-  test('is as it was when the transaction that raised it is rolled back', () => {
+  test('is unchanged when the transaction that raised it is rolled back', () => {
     const { database } = createAccounts()
     database.exec('begin immediate')
     raise(database, { resource: 'r', token: 9 })
@@ -70,7 +70,7 @@ describe('a SQL fence', () => {
     expect(balanceIn(database)).toEqual([{ balance: 2 }])
   })
 
-  test('serves a driver that answers later, and one that hands tokens over as text', async () => {
+  test('works with an asynchronous driver, and with one that returns tokens as text', async () => {
     const answer = async () => [{ token: '1800000000000000' }]
 
     await expect(fence.pass({ resource: 'r', token: 1_800_000_000_000_000 }, answer)).resolves.toBeUndefined()
@@ -95,7 +95,7 @@ describe('a SQL fence', () => {
     ['a row as a list', [[1]]],
     ['a token below the one that was raised', [{ token: 8 }]],
     ['a token that no number holds exactly', [{ token: '9007199254740993' }]],
-  ])('does not take %s for leave', async (_, rows) => {
+  ])('does not take %s for permission', async (_, rows) => {
     expect(await refusalCode(() => fence.assertRaised({ resource: 'r', token: 9 }, rows))).toBe('INTERNAL')
   })
 

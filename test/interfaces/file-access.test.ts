@@ -102,7 +102,7 @@ describe('the files of a new store', () => {
 })
 
 describe('a shared store', () => {
-  test('is open to its group and to nobody else, whatever the umask [S5d-5]', () => {
+  test('is open to its group and nobody else, whatever the umask [S5d-5]', () => {
     const { folder } = aShell()
 
     const made = runWithUmask('077', folder, 'init', '--shared')
@@ -116,7 +116,7 @@ describe('a shared store', () => {
       expect([name, modeOf(join(home, name))]).toEqual([name, '660'])
   })
 
-  test('is made of one that was closed [S5d-5]', async () => {
+  test('can be made from a private one [S5d-5]', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
 
@@ -131,28 +131,25 @@ describe('a shared store', () => {
     expect(await shell.run('queue', 'stats', 'q')).toMatchObject({ code: 0 })
   })
 
-  test.skipIf(noStranger)(
-    'serves two users of its group, each with tokens of their own [S5d-5]',
-    async () => {
-      const folder = anOpenFolder()
-      const store = join(folder, '.holdfast', 'store.db')
-      chownSync(folder, stranger.uid, stranger.gid)
-      const as = (user: typeof stranger, ...args: string[]) =>
-        holdfastAs(user, { cwd: folder }, '--store', store, ...args)
-      expect(holdfastAs(stranger, { cwd: folder }, 'init', '--shared')).toMatchObject({ status: 0 })
+  test.skipIf(noStranger)('serves two users of its group, each with their own tokens [S5d-5]', async () => {
+    const folder = anOpenFolder()
+    const store = join(folder, '.holdfast', 'store.db')
+    chownSync(folder, stranger.uid, stranger.gid)
+    const as = (user: typeof stranger, ...args: string[]) =>
+      holdfastAs(user, { cwd: folder }, '--store', store, ...args)
+    expect(holdfastAs(stranger, { cwd: folder }, 'init', '--shared')).toMatchObject({ status: 0 })
 
-      const added = as(colleague, 'queue', 'add', 'q', '"work"')
-      const claimed = as(stranger, 'queue', 'next', 'q')
-      const other = as(colleague, 'queue', 'add', 'q', '"more"')
+    const added = as(colleague, 'queue', 'add', 'q', '"work"')
+    const claimed = as(stranger, 'queue', 'next', 'q')
+    const other = as(colleague, 'queue', 'add', 'q', '"more"')
 
-      expect([added, claimed, other].map(({ status }) => status)).toEqual([0, 0, 0])
-      expect([added, claimed, other].map(({ stderr }) => stderr).join('')).not.toContain('warning')
-      expect(lstatSync(`${store}-leases`).uid).toBe(stranger.uid)
-      expect(lstatSync(`${store}-bells/00`)).toMatchObject({ gid: stranger.gid })
-    },
-  )
+    expect([added, claimed, other].map(({ status }) => status)).toEqual([0, 0, 0])
+    expect([added, claimed, other].map(({ stderr }) => stderr).join('')).not.toContain('warning')
+    expect(lstatSync(`${store}-leases`).uid).toBe(stranger.uid)
+    expect(lstatSync(`${store}-bells/00`)).toMatchObject({ gid: stranger.gid })
+  })
 
-  test.skipIf(noStranger)("leaves a user's store usable to that user after root has used it [S5d-6]", () => {
+  test.skipIf(noStranger)('stays usable to its user after root has used it [S5d-6]', () => {
     const folder = anOpenFolder()
     chownSync(folder, stranger.uid, stranger.gid)
     const store = join(folder, 'store.db')
@@ -171,7 +168,7 @@ describe('a shared store', () => {
   })
 })
 
-describe('what lies in the place of a file of ours', () => {
+describe('anything in place of one of our files', () => {
   function aVictim(folder: string): string {
     const victim = join(folder, 'victim.txt')
     writeFileSync(victim, 'precious\n')
@@ -179,7 +176,7 @@ describe('what lies in the place of a file of ours', () => {
     return victim
   }
 
-  test.each(['-bells', '-turn'])('is not written through when it is a link: %s [S5d-6]', async (end) => {
+  test.each(['-bells', '-turn'])('is not written through if it is a link: %s [S5d-6]', async (end) => {
     const shell = aShell()
     await shell.run('init')
     const victim = aVictim(shell.folder)
@@ -215,7 +212,7 @@ describe('what lies in the place of a file of ours', () => {
     expect(readFileSync(victim).equals(before)).toBe(true)
   })
 
-  test.skipIf(noStranger)("is not written to when it is a stranger's [S5d-6]", async () => {
+  test.skipIf(noStranger)('is not written to if it belongs to another user [S5d-6]', async () => {
     const folder = anOpenFolder()
     const store = join(folder, 'store.db')
     await (await open(store, quiet)).close()
@@ -233,7 +230,7 @@ describe('what lies in the place of a file of ours', () => {
     expect(lines).toMatchObject([{ what: expect.stringContaining('another user') }])
   })
 
-  test('is not swept when it is a link to a folder of documents, and tokens are kept elsewhere [S5d-6]', async () => {
+  test('is not swept if it is a link to a folder of documents, and tokens are kept elsewhere [S5d-6]', async () => {
     const shell = aShell()
     await shell.run('init')
     const documents = join(shell.folder, 'documents')
@@ -252,7 +249,7 @@ describe('what lies in the place of a file of ours', () => {
     expect(acquired.stderr).toContain('store.db-leases is not used')
   })
 
-  test('is not swept when it is no file of ours in a folder of ours [S5d-6]', async () => {
+  test('is not swept if it is not our file in our folder [S5d-6]', async () => {
     const shell = aShell()
     await shell.run('init')
     const leases = join(shell.folder, '.holdfast', 'store.db-leases')

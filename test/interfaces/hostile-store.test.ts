@@ -127,7 +127,7 @@ describe('a store whose schema was changed', () => {
     expect(readFileSync(store).equals(before)).toBe(true)
   })
 
-  test('is refused at a tab, for its second name and as the source of a copy [S5d-4]', () => {
+  test('is refused by completion, under its second name and as the source of a copy [S5d-4]', () => {
     const { repository, store } = aClone(attacks['a view in the place of a table'])
 
     const completed = run(repository, 'complete', '--', 'queue', 'peek', '')
@@ -140,7 +140,7 @@ describe('a store whose schema was changed', () => {
     expect([copied.status, linked.status]).not.toContain(0)
   })
 
-  test('is used when only rows were changed, when it was vacuumed, and when it was rebuilt from a dump [S5d-4]', async () => {
+  test('is accepted if only rows were changed, if it was vacuumed, and if it was rebuilt from a dump [S5d-4]', async () => {
     const { store } = aClone((database) => database.exec("update queue set paused_by = 'ada'; vacuum"))
     const rebuilt = `${store}.rebuilt`
     const [from, to] = [openRaw(store), openRaw(rebuilt)]
@@ -158,7 +158,7 @@ describe('a store whose schema was changed', () => {
   })
 })
 
-describe('a store with more in it than memory should hold', () => {
+describe('a store with more data than memory should hold', () => {
   const peak = "process.on('exit', () => process.stderr.write(String(process.resourceUsage().maxRSS)))"
   const long = 'hex(zeroblob(50000000))'
   const columns =
@@ -192,7 +192,7 @@ insert into item (id, payload, ${columns}) select id || n, json_quote(hex(zerobl
   /** 100 MB that were read would take three times as much. */
   const allowance = 60
 
-  test('is not read at a tab, and what else is in it is offered [S5d-4]', async () => {
+  test('is not read by completion, which offers everything else in it [S5d-4]', async () => {
     const { repository: friendly, store } = aClone(() => {})
     const hf = await open(store, quiet)
     await hf.queue('jobs').add('more')
@@ -212,7 +212,7 @@ insert into item (id, payload, ${columns}) select id || n, json_quote(hex(zerobl
     expect(bounded.megabytes - usual.megabytes).toBeLessThan(allowance)
   })
 
-  test('is read at a tab only as far as a few megabytes go [S5d-4]', () => {
+  test('is read by completion only up to a few megabytes [S5d-4]', () => {
     const usual = completeItems(aClone(() => {}).repository)
     const bounded = completeItems(aClone((database) => database.exec(many)).repository)
 
@@ -220,7 +220,7 @@ insert into item (id, payload, ${columns}) select id || n, json_quote(hex(zerobl
     expect(bounded.megabytes - usual.megabytes).toBeLessThan(allowance)
   })
 
-  test('in the place of a mark is refused by every command, unread [S5d-4]', async () => {
+  test('in place of a mark is refused by every command, unread [S5d-4]', async () => {
     const { store } = aClone((database) =>
       database.exec("insert into meta (key, value) values ('moved', hex(zeroblob(1000000)))"),
     )
@@ -264,7 +264,7 @@ describe('a mark that the author of a store left in it', () => {
     ['moved', '{"to":7}'],
     ['copy', 'null'],
     ['copy', '[]'],
-  ])('and that nobody can read is an unfit store: %s %s [S5d-4]', async (key, value) => {
+  ])('that cannot be read makes the store unfit: %s %s [S5d-4]', async (key, value) => {
     const { store } = aClone((database) =>
       database.prepare('insert into meta (key, value) values (?, ?)').run(key, value),
     )

@@ -25,7 +25,7 @@ function dangersOf({ stdout, stderr }: Answer): string[] {
   return [...dangersIn(stdout), ...dangersIn(stderr)]
 }
 
-describe('a store that a stranger made [S5d-11]', () => {
+describe('a store made by a stranger [S5d-11]', () => {
   const shell = sharedShell()
   const ids = { item: '', failed: '', task: '', message: '' }
 
@@ -90,20 +90,23 @@ describe('a store that a stranger made [S5d-11]', () => {
     ['on a terminal with colours', { hasColors: true, hasTalkColors: true, isTalkSeen: true, rows: 200 }, []],
     ['on a narrow terminal', { columns: 60, rows: 30, isTalkSeen: true }, []],
     ['as JSON', {}, ['--json']],
-  ] as const)('shows nothing that draws, hides or passes for a line, %s', async (_, io, options) => {
-    const found: Record<string, string[]> = {}
-    for (const command of looks()) {
-      const answer = await shell.runWith(io, ...command, ...options)
-      const dangers = dangersOf(answer)
-      if (dangers.length > 0) found[command.slice(0, 2).join(' ')] = dangers
-      expect(answer.stdout + answer.stderr, command.join(' ')).not.toBe('')
-      if (options.length > 0) expect(answer.stdout.trim().split('\n'), command.join(' ')).toHaveLength(1)
-    }
+  ] as const)(
+    'shows nothing that controls the terminal, hides or passes for a line, %s',
+    async (_, io, options) => {
+      const found: Record<string, string[]> = {}
+      for (const command of looks()) {
+        const answer = await shell.runWith(io, ...command, ...options)
+        const dangers = dangersOf(answer)
+        if (dangers.length > 0) found[command.slice(0, 2).join(' ')] = dangers
+        expect(answer.stdout + answer.stderr, command.join(' ')).not.toBe('')
+        if (options.length > 0) expect(answer.stdout.trim().split('\n'), command.join(' ')).toHaveLength(1)
+      }
 
-    expect(found).toEqual({})
-  })
+      expect(found).toEqual({})
+    },
+  )
 
-  test('is shown: what was hidden stands there as an escape', async () => {
+  test('is shown with its hidden characters as escapes', async () => {
     const list = await shell.run('task', 'list', '--limit', '500')
     const json = await shell.run('task', 'list', '--limit', '500', '--json')
     const { tasks } = JSON.parse(json.stdout) as { tasks: { title: string }[] }
@@ -113,14 +116,14 @@ describe('a store that a stranger made [S5d-11]', () => {
     expect(tasks.map(({ title }) => title)).toEqual(expect.arrayContaining(texts))
   })
 
-  test('has no forged advice on the page of an agent', async () => {
+  test('cannot forge advice in prime', async () => {
     const { stdout } = await shell.run('prime')
 
     expect(stdout.match(/^## Do first$/gm)).toHaveLength(1)
     expect(stdout).toContain(forged)
   })
 
-  test('offers at a tab only what is a name', async () => {
+  test('offers only names to completion', async () => {
     const places = [
       ...[
         ['queue', 'show', 'jobs', ''],
@@ -179,7 +182,7 @@ const uuid = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/
 test.each([
   ['as text', []],
   ['as JSON', ['--json']],
-])('no verb shows a text as it stands in a hostile store, %s [S5d-11]', async (_, options) => {
+])('no verb shows text unescaped from a hostile store, %s [S5d-11]', async (_, options) => {
   const found: Record<string, string[]> = {}
   const shown = new Set<string>()
 
@@ -193,7 +196,7 @@ test.each([
   expect(shown.size).toBeGreaterThan(30)
 })
 
-test('no error repeats hostile words as they are, whichever command refuses them [S5d-11]', async () => {
+test('no error repeats hostile text unescaped, whichever command refuses it [S5d-11]', async () => {
   const shell = aShell()
   await shell.run('init')
   const apart = ['demo', 'watch', 'events follow', 'state watch', 'init', 'trust']
@@ -217,7 +220,7 @@ test('no error repeats hostile words as they are, whichever command refuses them
   expect(found).toEqual({})
 })
 
-test('the message of an error is one clean line for whoever prints it [S5d-11]', async () => {
+test('an error message is one clean line for whatever prints it [S5d-11]', async () => {
   const hf = await open('sqlite::memory:', { agent: 'ada', background: false, logger: false })
 
   const callsWith = (text: string): (() => Promise<unknown>)[] => [
@@ -242,7 +245,7 @@ test('the message of an error is one clean line for whoever prints it [S5d-11]',
   expect(messages.flatMap((message) => dangersIn(message.replaceAll('\n', '\u0000')))).toEqual([])
 })
 
-test('log lines neither draw nor pass for another [S5d-11]', async () => {
+test('log lines can neither control a terminal nor pass for another line [S5d-11]', async () => {
   const { folder } = aShell()
   const written: string[] = []
   const spy = vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
@@ -288,14 +291,14 @@ test('every script and every emoji is shown as it is, and comes back from JSON [
   expect(found.task.title).toBe(all)
 })
 
-describe('at a tab and Enter', () => {
+describe('completed with tab and run with Enter', () => {
   /** What a shell is given to insert, one a line, by a program in the place of holdfast. */
   const offers = [
     'deploy$(touch pwned)',
     ...Object.values(hostileTexts).filter((text) => !/[\n\t]/.test(text)),
   ]
 
-  test('bash passes on every word as it was offered, and runs none [S5d-11]', async () => {
+  test('bash passes on every word as it was offered, and executes none [S5d-11]', async () => {
     const shell = aShell()
     const { stdout: script } = await shell.run('completion', 'bash')
     writeFileSync(join(shell.folder, 'script'), script)

@@ -51,14 +51,14 @@ describe.each(sources)('%s', (fixture, take) => {
     expect(contents(path)).toEqual(before)
   })
 
-  test('a file that is not there is an error', async () => {
+  test('a missing file is an error', async () => {
     const hf = await aStore()
 
     expect((await refusal(() => take(hf, 'no/such/file'))).code).toBe('NOT_FOUND')
   })
 })
 
-test('what zjj had not yet moved out of its log is taken over too', async () => {
+test('changes still in zjj’s log are imported too', async () => {
   const hf = await aStore()
   const path = layFixture(aFolder(), 'zjj.db')
   const live = openRaw(path)
@@ -74,7 +74,7 @@ test('what zjj had not yet moved out of its log is taken over too', async () => 
   expect(readdirSync(folder).sort()).toEqual(['left.db', 'left.db-wal'])
 })
 
-test('an export as a list, or wrapped by its exporter, is read alike', async () => {
+test('an export as a list and one wrapped by its exporter are read alike', async () => {
   const hf = await aStore()
   const lock = {
     isLocked: true,
@@ -91,7 +91,7 @@ test('an export as a list, or wrapped by its exporter, is read alike', async () 
   expect(await hf.locks.getCurrentLockInfo('two')).toMatchObject({ lockedAt: 5000 })
 })
 
-describe('what cannot be taken over whole is refused whole, and nothing is changed:', () => {
+describe('a file that cannot be imported whole is refused whole, and nothing changes:', () => {
   const bead = (fields: object) => JSON.stringify({ id: 'bd-1', title: 't', ...fields })
   const waits = (id: string) => ({ dependencies: [{ depends_on_id: id, type: 'blocks' }] })
 
@@ -267,7 +267,7 @@ describe('what cannot be taken over whole is refused whole, and nothing is chang
   })
 })
 
-test('bad rows are named one by one, and left out where that is wanted', async () => {
+test('bad rows are named one by one, and skipped on request', async () => {
   const hf = await aStore()
   const path = layFixture(aFolder(), 'beads.jsonl')
   appendFileSync(path, '{"id":"bd-9"}\nnonsense\n')
@@ -284,7 +284,7 @@ test('bad rows are named one by one, and left out where that is wanted', async (
   expect(report.imported).toHaveLength(7)
 })
 
-describe('a number that JavaScript cannot hold', () => {
+describe('a number too large for JavaScript', () => {
   const huge = '9223372036854775807'
 
   test('in a column that is only kept does not matter [S5c-32]', async () => {
@@ -300,7 +300,7 @@ describe('a number that JavaScript cannot hold', () => {
     expect(imported).toHaveLength(7)
   })
 
-  test('in a column that matters makes one bad row of it, not a bad file [S5c-32]', async () => {
+  test('in a column that matters makes one bad row, not a bad file [S5c-32]', async () => {
     const hf = await aStore()
     const path = layFixture(
       aFolder(),
@@ -316,7 +316,7 @@ describe('a number that JavaScript cannot hold', () => {
   })
 })
 
-test('sixty thousand comments on a task are read in a moment [S5c-32]', async () => {
+test('sixty thousand comments on a task are read quickly [S5c-32]', async () => {
   const hf = await aStore()
   const path = layFixture(
     aFolder(),
@@ -334,7 +334,7 @@ select 'many-' || i, (select min(id) from tasks), 'note', 'comment ' || i, '2025
   })
 })
 
-test('a title that is too long is cut between two characters [S5c-32]', async () => {
+test('a title that is too long is cut between characters [S5c-32]', async () => {
   const hf = await aStore()
   const title = `${'x'.repeat(497)}👩‍👩‍👧 and more`
 
@@ -364,7 +364,7 @@ function cutDatabase(path: string): void {
   truncateSync(path, 6000)
 }
 
-describe('a file that a stranger wrote [S5d-13]', () => {
+describe('a file written by a stranger [S5d-13]', () => {
   /** Processor time, because a busy machine would fail a limit by the clock. */
   async function secondsOf(act: () => Promise<unknown>): Promise<number> {
     const before = process.cpuUsage()
@@ -456,7 +456,7 @@ describe('a file that a stranger wrote [S5d-13]', () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024)
   })
 
-  test('defaults that fill every row are counted before any is read', async () => {
+  test('defaults that fill every row are counted before any row is read', async () => {
     const hf = await aStore()
     const columns = Array.from(
       { length: 190 },
@@ -498,7 +498,7 @@ insert into tasks select 'T-' || i, 't', 'Todo' from n`,
     expect((await refusal(() => importExarpGo(hf, database(...statements)))).code).toBe('INVALID')
   })
 
-  test('labels without number are refused before they are read, and ten thousand take no time', async () => {
+  test('very many labels are refused before they are read, and ten thousand are read quickly', async () => {
     const hf = await aStore()
     const issue = (count: number) =>
       JSON.stringify({
@@ -533,14 +533,14 @@ insert into tasks select 'T-' || i, 't', 'Todo' from n`,
     expect(refused).toMatchObject({ code: 'INVALID', message: expect.stringMatching(/levels deep/) })
   })
 
-  test.skipIf(process.platform === 'win32')('a device without end is not read to it', async () => {
+  test.skipIf(process.platform === 'win32')('an endless device is not read to the end', async () => {
     const hf = await aStore()
 
     expect((await refusal(() => importBeads(hf, '/dev/zero'))).message).toMatch(/larger than 128 MiB/)
     expect((await refusal(() => importExarpGo(hf, '/dev/zero'))).code).toBe('NOT_FOUND')
   })
 
-  test('a file of the size that people have is taken over', async () => {
+  test('a file of realistic size is imported', async () => {
     const hf = await aStore()
     const lines = Array.from({ length: 300 }, (_, number) =>
       JSON.stringify({

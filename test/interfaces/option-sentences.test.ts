@@ -9,7 +9,7 @@ test('an editor shows a sentence for every option of every call [S5-24] [S6-F5]'
   expect(options.filter(({ sentence }) => sentence === '').map(({ option }) => option)).toEqual([])
 })
 
-test('the sentence of an option is that of its schema [S5-24]', () => {
+test('the sentence of an option comes from its schema [S5-24]', () => {
   const shown = new Map(options.map(({ option, sentence }) => [option, sentence]))
 
   expect(shown.get('AddOptions priority')).toBe('0 (first) to 10 (last); default 5.')

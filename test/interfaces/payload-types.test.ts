@@ -17,7 +17,7 @@ const schema = z.object({
 type Input = { url: string; retries?: number | undefined; at: string }
 type Output = { url: string; retries: number; at: Date }
 
-test('add takes what the schema accepts; handlers and claims get what it makes of it [S6-F1]', () => {
+test('add takes the schema’s input; handlers and claims get its output [S6-F1]', () => {
   compiled(async (hf) => {
     const jobs = hf.queue('jobs', { schema })
     expectTypeOf(jobs).toEqualTypeOf<Queue<Input, Output>>()
@@ -42,7 +42,7 @@ test('add takes what the schema accepts; handlers and claims get what it makes o
   })
 })
 
-test('what only shows an item shows its payload as it is stored [S6-F1]', () => {
+test('calls that only show an item show its payload as stored [S6-F1]', () => {
   compiled(async (hf) => {
     const jobs = hf.queue('jobs', { schema })
     expectTypeOf(await jobs.get('x')).toEqualTypeOf<QueueItem<Input> | null>()
@@ -52,7 +52,7 @@ test('what only shows an item shows its payload as it is stored [S6-F1]', () => 
   })
 })
 
-test('a queue without a schema gives back the type it was given [S6-F1]', () => {
+test('a queue without a schema returns the type it was given [S6-F1]', () => {
   compiled(async (hf) => {
     expectTypeOf(hf.queue('jobs')).toEqualTypeOf<Queue<unknown, unknown>>()
     expectTypeOf(hf.queue<{ url: string }>('jobs')).toEqualTypeOf<Queue<{ url: string }, { url: string }>>()
@@ -60,7 +60,7 @@ test('a queue without a schema gives back the type it was given [S6-F1]', () => 
   })
 })
 
-test('a document is saved as the input and read as the output; update gets one and returns the other [S6-F1]', () => {
+test('a document is saved as input and read as output; update gets one and returns the other [S6-F1]', () => {
   compiled(async (hf) => {
     const state = hf.state('config', { schema })
     expectTypeOf(state).toEqualTypeOf<State<Input, Output>>()

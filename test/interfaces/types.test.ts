@@ -99,7 +99,7 @@ type Fields<Name extends OperationName, Named extends string = never> = Exclude<
   Named
 >
 
-test('the options of a method are the fields of its operation, no more and no less [S6-1]', () => {
+test('the options of a method are exactly the fields of its operation [S6-1]', () => {
   expectTypeOf<keyof AddOptions>().toEqualTypeOf<Fields<'queue.add', 'queue' | 'payload'> | Caller>()
   expectTypeOf<keyof SubmitOptions<1>>().toEqualTypeOf<Fields<'queue.submit', 'queue' | 'key'> | Caller>()
   expectTypeOf<keyof FailOptions>().toEqualTypeOf<Fields<'queue.fail', 'queue' | 'ref' | 'error'> | Caller>()

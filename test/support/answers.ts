@@ -1,4 +1,4 @@
-/** Every answer of an engine against the output schema of its operation: a field more is a fault, and so is one less. */
+/** Checks every answer of an engine against its operation's output schema: an extra or missing field is a fault. */
 import { isDeepStrictEqual } from 'node:util'
 import { operations } from '../../src/operations/table.ts'
 
@@ -17,7 +17,7 @@ export function checkAnswers(): AnswerCheck {
   return { answered, faults }
 }
 
-/** What is wrong with an answer, in words; null when it is exactly what its operation declares. */
+/** Describes what is wrong with an answer; null when it is exactly what its operation declares. */
 export function faultOf(operation: string, answer: unknown): string | null {
   const parsed = operations.get(operation)?.output.safeParse(answer)
   if (parsed === undefined) return 'there is no such operation'
@@ -29,7 +29,7 @@ export function faultOf(operation: string, answer: unknown): string | null {
   return undeclared.length === 0 ? null : `not declared: ${undeclared.join(', ')}`
 }
 
-/** Paths at which what the schema reads is not what was answered. */
+/** Paths at which the parsed answer differs from the answer. */
 function differences(answer: unknown, read: unknown, path: string): string[] {
   if (isDeepStrictEqual(answer, read)) return []
   if (!isObject(answer) || !isObject(read)) return [path]

@@ -1,4 +1,4 @@
-/** A certificate that a server of a test shows, signed by itself: no program that makes one is on every machine. */
+/** A self-signed certificate for a test server, made here because no tool for it exists on every machine. */
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { chownSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ export function placeCertificate(name: string): Certificate {
   return files
 }
 
-// DER, the little of it that a certificate of version 3 needs.
+// The small part of DER that a version 3 certificate needs.
 const ecdsaWithSha256 = objectId('2a8648ce3d040302')
 const commonName = objectId('550403')
 const basicConstraints = objectId('551d13')

@@ -1,6 +1,6 @@
 /** Command lines that, together, use every verb; each script begins in an empty folder, that of imports among files of other programs. */
 
-/** `$id` is the last id that was printed; what stands behind `<<<` is on stdin. */
+/** `$id` is the last id that was printed; the text after `<<<` is stdin. */
 export const scripts: Readonly<Record<string, readonly string[]>> = {
   queue: [
     'init',

@@ -1,4 +1,4 @@
-/** The command line for tests: many commands in this process, each as if it were one of its own. */
+/** The command line for tests: many commands in this process, each as if it had its own. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
@@ -21,11 +21,11 @@ export interface Shell {
   readonly folder: string
   /** Runs a command line in this process. */
   run(...args: string[]): Promise<Answer>
-  /** The same with something on stdin, other variables, or on a terminal. */
+  /** The same with stdin, other environment variables, or a terminal. */
   runWith(options: RunOptions, ...args: string[]): Promise<Answer>
   /** Its JSON, which must be one object on one line. */
   json<Result = Json>(...args: string[]): Promise<Result>
-  /** Runs a command line in a process of its own. */
+  /** Runs a command line in a separate process. */
   start(...args: string[]): Promise<Answer>
 }
 
@@ -39,14 +39,14 @@ export interface RunOptions
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** A folder of its own, outside any repository, and an agent called ada. */
+/** A new folder outside any repository, and an agent called ada. */
 export function aShell(): Shell {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-cli-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   return shellIn(folder)
 }
 
-/** One for all tests of a file that only look. */
+/** One for all tests of a file that only read. */
 export function sharedShell(): Shell {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-cli-'))
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -101,7 +101,7 @@ function startIn(folder: string, args: readonly string[]): Promise<Answer> {
   })
 }
 
-/** What a shell has, without the settings of whoever runs the tests. */
+/** The environment of a shell, without the settings of the person who runs the tests. */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   const others = Object.entries(process.env).filter(([name]) => !name.startsWith('HOLDFAST_'))
   return { ...Object.fromEntries(others), NO_COLOR: '1', HOLDFAST_AGENT: 'ada' }
@@ -159,7 +159,7 @@ export class Transcript {
         .replaceAll(hostname(), '<host>')
         .replace(new RegExp(`\\b${process.pid}\\b`, 'g'), '<pid>')
         .replace(/"(bootId|pidNamespace|startTime)":"[^"]*"/g, '"$1":"<$1>"')
-        // How wide a column is depends on what was replaced.
+        // The width of a column depends on the replaced text.
         .replace(/ {2,}/g, '  ')
         .replace(/ +$/gm, '')
     )

@@ -1,4 +1,4 @@
-/** What an editor shows for the options of the package: asks the compiler, as an editor does. */
+/** Finds what an editor shows for the package's options, by asking the compiler as an editor does. */
 import { dirname, resolve } from 'node:path'
 import { API, type Checker, type Symbol as Named, SignatureKind, type Type } from 'typescript/unstable/sync'
 
@@ -29,7 +29,7 @@ export function shownOptions(declarations: string): ShownOption[] {
           .filter(({ declarations }) => declarations.some(({ path }) => path.startsWith(dirname(file.path))))
       return ownMembers(type).flatMap((member) => {
         const at = `${each.name}.${member.name}`
-        // A group of calls, such as `hf.recovery`, is a property with methods of its own.
+        // A group of calls, such as `hf.recovery`, is a property with its own methods.
         const grouped = ownMembers(checker.getTypeOfSymbol(member) as Type)
         return [member, ...grouped].flatMap((call) =>
           takenBy(checker, call === member ? at : `${at}.${call.name}`, call),

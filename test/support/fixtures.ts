@@ -1,4 +1,4 @@
-/** Files as other programs left them; databases are made from their SQL. */
+/** Files as other programs leave them; databases are created from their SQL. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ export const fixtures: readonly Fixture[] = [
   'pending-acks.json',
 ]
 
-/** Lays the file into a folder; `sql` is run on a database afterwards. */
+/** Puts the file into a folder; `sql` is then run on a database. */
 export function layFixture(folder: string, name: Fixture, sql = ''): string {
   const path = join(folder, name)
   const source = fileURLToPath(new URL(`./fixtures/${name.replace(/\.db$/, '.sql')}`, import.meta.url))
@@ -30,7 +30,7 @@ export function layFixture(folder: string, name: Fixture, sql = ''): string {
   return path
 }
 
-/** A folder of its own for the length of a test. */
+/** A new folder that lasts for one test. */
 export function aFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-fixture-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))

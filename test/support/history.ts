@@ -24,7 +24,7 @@ const known = [
 const key = fc.constantFrom(...keys)
 const agent = fc.constantFrom(...agents)
 
-/** One thing somebody does. What it leads to depends on what came before. */
+/** One action. Its effect depends on what came before. */
 export const step = fc.oneof(
   fc.record({ do: fc.constant('submit' as const), key, priority: fc.integer({ min: 0, max: 3 }) }),
   fc.record({ do: fc.constant('claim' as const), agent }),
@@ -84,7 +84,7 @@ export async function merges(engine: Engine) {
     }
   }
 
-  /** The first of the line, unless the caller has an item under its lock already. */
+  /** The first in line, unless the caller already has an item under its lock. */
   async function claim(by: string): Promise<string> {
     await q.detectAndRecoverStale()
     const lock = await q.getProcessingLock()
@@ -117,7 +117,7 @@ export async function merges(engine: Engine) {
   }
 
   return {
-    /** Does one step and checks everything; answers what it led to. */
+    /** Does one step, checks everything, and returns the outcome. */
     async take(each: Step): Promise<string> {
       let answer: string
       try {
@@ -130,7 +130,7 @@ export async function merges(engine: Engine) {
       await check()
       return answer
     },
-    /** Everything but ids, which are never the same twice. */
+    /** Everything except ids, which are never the same twice. */
     async describe(): Promise<unknown> {
       const { items } = await q.list({ limit: 500 })
       return items.map(({ key, state, priority, attempts, failures, crashes, version, holder, token }) => {
@@ -140,7 +140,7 @@ export async function merges(engine: Engine) {
   }
 }
 
-/** Counts, lists, positions and single reads tell the same story. */
+/** Counts, lists, positions and single reads agree. */
 async function checkReadings(q: Queue, items: readonly QueueItem<unknown>[]): Promise<void> {
   const stats = await q.stats()
   const byState: Record<string, number> = {}
@@ -167,7 +167,7 @@ function checkItems(items: readonly QueueItem<unknown>[]): void {
   }
 }
 
-/** Versions and tokens only grow, and what is closed changes only by being submitted again. */
+/** Versions and tokens only increase, and a closed item changes only by being resubmitted. */
 function checkChange(then: QueueItem<unknown>, now: QueueItem<unknown>): void {
   expect(now.version).toBeGreaterThanOrEqual(then.version)
   expect(now.token).toBeGreaterThanOrEqual(then.token)

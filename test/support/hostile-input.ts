@@ -10,11 +10,11 @@ export interface Hostile {
   readonly input: unknown
   /** True: INVALID is the only answer. */
   readonly mustRefuse: boolean
-  /** The name of the field that was meant, where one was mistyped. */
+  /** The intended field name, if it was mistyped. */
   readonly meant?: string
 }
 
-/** As zod tells it in JSON Schema. */
+/** As zod describes it in JSON Schema. */
 interface Shape {
   readonly type?: string | readonly string[]
   readonly enum?: readonly unknown[]
@@ -30,7 +30,7 @@ interface Shape {
 }
 
 type Path = readonly (string | number)[]
-/** A sound value for a field, or undefined for one made from its schema. */
+/** A valid value for a field, or undefined to make one from its schema. */
 export type Samples = (path: string) => unknown
 
 const nul = 'nul \u0000 character'
@@ -39,7 +39,7 @@ const hostileNames = ['', 'a\nb', 'a/../b', 'party 🎉', '\u202Egpj', ' lead', 
 const nothings = [null, Number.NaN]
 const absurdNumbers = [Number.POSITIVE_INFINITY, 1e300, -1e300, 2 ** 53, 0.5]
 
-/** People's words, ids that are only looked for, and what other programs call things: any character will do. */
+/** Free text, ids that are only looked up, and names from other programs: any character is allowed. */
 const freeText =
   /(^|\.)(reason|pauseReason|keptBack|note|title|body|context|error|message|code|stack|update|evidence|startTime|bootId|pidNamespace|hostName|testedAgainstSha|mainSha|mergedSha|paths\.0|patterns\.0|path|ref|refs\.0|id|instance|alive\.0|ids\.0|waiter|after|prefix|states\.0|subject|delivery|parent|blockers\.0|dependsOn\.0|location|engineVersion|version|node|recoveryError|synchronousCommit|synchronousStandbys|formerStandbys)$/
 /** Any JSON, or the caller's own facts. */
@@ -121,7 +121,7 @@ function fieldsOf(shape: Shape, path: Path, sound: unknown): Field[] {
       ]
     : []
   const ways = (shape.anyOf ?? []).flatMap((way) => fieldsOf(way, path, sound))
-  // Inside a list or an object that the sound input leaves out nothing can be changed.
+  // Nothing can be changed inside a list or object that the valid input leaves out.
   return [...own, ...element, ...ways].filter((field) => parentOf(sound, field.path) !== undefined)
 }
 
@@ -191,7 +191,7 @@ function hostileValues(shape: Shape, path: string): Value[] {
   ]
 }
 
-/** Sound for one field and not for another. */
+/** Valid for one field and not for another. */
 const maybe: unknown[] = [0, 1, 2 ** 31, 2 ** 53 - 1, -(2 ** 53 - 1), '', [], {}, 'null', '%', '[]']
 
 function jsonValues(path: string): Value[] {

@@ -113,7 +113,7 @@ export const hostileTexts: Readonly<Record<string, string>> = {
   ...shell,
 }
 
-/** As they are meant to be read. */
+/** Texts that must be shown unchanged. */
 export const friendlyTexts: readonly string[] = [
   'grün, naïve, Tiếng Việt, e\u0301 and o\u0308\u0323',
   'Ἀθῆναι, Владимир, Հայաստան',
@@ -151,7 +151,7 @@ export function dangersIn(answer: string): string[] {
   return [...found.map((character) => `U+${character.codePointAt(0)?.toString(16)}`), ...begun]
 }
 
-/** By their numbers, from the tables of Unicode. */
+/** By code point, from the Unicode tables. */
 const ranges: readonly (readonly [number, number])[] = [
   [0xad, 0xad],
   [0x34f, 0x34f],

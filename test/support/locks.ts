@@ -1,4 +1,4 @@
-/** Named locks as tests need them: granted, or the test fails. */
+/** Named locks for tests: granted, or the test fails. */
 import type { AcquiredLock, AcquireOptions, Holdfast } from 'holdfast'
 import { expect } from 'vitest'
 

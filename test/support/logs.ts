@@ -1,4 +1,4 @@
-/** A logger that keeps what it is told. */
+/** A logger that keeps its lines. */
 import type { Logger, LogName } from 'holdfast'
 
 export interface LogLine {

@@ -4,7 +4,7 @@ import type { Queue, QueueItem, TokenOptions } from 'holdfast'
 export const heldMergeStates = ['claimed', 'rebasing', 'testing', 'ready_to_merge', 'merging'] as const
 export type HeldMergeState = (typeof heldMergeStates)[number]
 
-/** From claimed to the wanted state, by the acts a merge worker uses. */
+/** From claimed to the wanted state, with the calls a merge worker uses. */
 export async function walkTo(
   q: Queue,
   ref: string,

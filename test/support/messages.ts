@@ -1,4 +1,4 @@
-/** A store with known recipients, adapters that remember what they were given, and time to move. */
+/** A store with known recipients, recording adapters and a movable clock. */
 import type { Adapter, Delivered, Envelope, Holdfast, Messages, OpenOptions } from 'holdfast'
 import type { MovableEnvironment } from 'holdfast/testing'
 import type { Engine, Store } from './stores.ts'
@@ -23,7 +23,7 @@ export interface Recorder extends Adapter {
   readonly heard: Envelope[]
 }
 
-/** Keeps every envelope; `answer` says what becomes of it. */
+/** Keeps every envelope; `answer` decides the outcome. */
 export function recorder(
   answer: (envelope: Envelope) => Delivered | Promise<Delivered> = () => ({ outcome: 'delivered' }),
 ): Recorder {
@@ -48,13 +48,13 @@ export async function reachBob(
   return adapter
 }
 
-/** Moves time and does what is due then. */
+/** Moves time and runs what is due then. */
 export async function passAfter({ messages, env }: Post, ms: number) {
   await env.advance(ms)
   return messages.processRetries()
 }
 
-/** Closed until somebody opens it. */
+/** Closed until it is opened. */
 export function gate(): { readonly opened: Promise<void>; open(): void } {
   let open = () => {}
   const opened = new Promise<void>((resolve) => {

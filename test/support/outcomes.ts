@@ -1,4 +1,4 @@
-/** What a call led to, as the test expects it: anything else fails the test with what was there instead. */
+/** The expected outcome of a call; any other fails the test and shows the actual one. */
 import { type Claim, type HoldfastError, isHoldfastError, type Lock, type QueueItem } from 'holdfast'
 import { expect } from 'vitest'
 
@@ -29,7 +29,7 @@ export async function claimedMany<Payload>(
   return (claim.items ?? []).map(({ item }) => item)
 }
 
-/** The thing that must be there. */
+/** The value, which must not be null. */
 export async function present<Thing>(reading: Promise<Thing | null | undefined>): Promise<Thing> {
   const thing = await reading
   expect(thing).not.toBeNull()
@@ -37,7 +37,7 @@ export async function present<Thing>(reading: Promise<Thing | null | undefined>)
   return thing as Thing
 }
 
-/** The error of the family that the call was refused with, thrown at once or later. */
+/** The Holdfast error that the call was refused with, thrown synchronously or later. */
 export async function refusal(call: () => unknown): Promise<HoldfastError> {
   try {
     const result = await call()

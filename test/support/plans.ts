@@ -7,7 +7,7 @@
 import { createRequire } from 'node:module'
 import { growing, small } from './store-indexes.ts'
 
-/** Statements that may read on and on, by a part of their text, each for a reason. */
+/** Statements that may read without bound, by a part of their text, each with a reason. */
 const exceptions: readonly (readonly [part: string, because: string])[] = [
   ['group by state', '`queue.stats` counts every item, and says so'],
   ['select json_array(namespace,', '`copy` reads whole tables'],
@@ -38,7 +38,7 @@ function faultOf(details: readonly string[]): string | null {
   )
 }
 
-/** Tests look into tables past Holdfast, and then name no namespace. */
+/** Tests read tables directly, and then name no namespace. */
 function isOurs(sql: string): boolean {
   return /^(select|with|update|delete)\b/.test(sql) && sql.includes('namespace')
 }

@@ -14,7 +14,7 @@ export class Pooler {
   readonly #backends = new Set<Backend>()
   readonly #free: Backend[] = []
   readonly #waiting: ((backend: Backend) => void)[] = []
-  /** How often a client got another connection than the time before. */
+  /** How often a client got a different connection than before. */
   switches = 0
   /** How many clients it has let in. */
   logins = 0
@@ -24,7 +24,7 @@ export class Pooler {
     this.#server = server
   }
 
-  /** So many connections to the server for any number of clients. */
+  /** This many connections to the server for any number of clients. */
   static async open(server: Server, connections: number): Promise<Pooler> {
     const listener = createServer()
     const pooler = new Pooler(listener, server)
@@ -34,14 +34,14 @@ export class Pooler {
     return pooler
   }
 
-  /** The same place, through this pooler. */
+  /** The same server, through this pooler. */
   through(url: string): string {
     const address = this.#listener.address()
     if (address === null || typeof address === 'string') throw new Error('the pooler is closed')
     return url.replace(/@127\.0\.0\.1:\d+/, `@127.0.0.1:${address.port}`)
   }
 
-  /** Its clients stay, and meet another server from now on. */
+  /** Its clients stay connected, and reach another server from now on. */
   async leadTo(server: Server): Promise<void> {
     const connections = this.#backends.size
     for (const backend of this.#backends) backend.end()
@@ -75,7 +75,7 @@ export class Pooler {
     else this.#free.push(backend)
   }
 
-  /** Its client left in the middle of something: nobody can tell what is still to come. */
+  /** Its client left midway: nobody can tell what is still to come. */
   async #replace(backend: Backend): Promise<void> {
     this.#backends.delete(backend)
     backend.end()
@@ -150,7 +150,7 @@ class Backend {
     stream.on('data', (chunk: Buffer) => this.#hear(chunk))
   }
 
-  /** The driver knows how to log in; from then on the connection is ours. */
+  /** The driver logs in; after that the connection is ours. */
   static async open({ url }: Server): Promise<Backend> {
     const client = new Client({ connectionString: url })
     client.on('error', () => {})
@@ -186,7 +186,7 @@ const sync = 'S'.charCodeAt(0)
 const query = 'Q'.charCodeAt(0)
 const idle = 'I'.charCodeAt(0)
 
-/** Whoever comes is let in: the pooler itself has logged in. */
+/** Every client is accepted: the pooler itself has logged in. */
 const welcome = Buffer.concat([
   message('R', Buffer.alloc(4)),
   ...Object.entries({ client_encoding: 'UTF8', server_version: '18', standard_conforming_strings: 'on' }).map(

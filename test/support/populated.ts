@@ -1,4 +1,4 @@
-/** A store with something of everything in it, made through the public API; and what the API says of it. */
+/** A store with some of everything, made through the public API; and what the API reports about it. */
 import type { Holdfast, Workflow } from 'holdfast'
 
 const hour = 3_600_000
@@ -15,7 +15,7 @@ const review: Workflow = {
   },
 }
 
-/** Grants that somebody still has when the store is copied. */
+/** Grants that are still held when the store is copied. */
 export interface Grants {
   readonly item: { readonly id: string; readonly token: number }
   readonly lock: { readonly name: string; readonly token: number }
@@ -140,7 +140,7 @@ async function populateMessages(hf: Holdfast): Promise<void> {
   await messages.receiveAck(answered.message.id, { agent: 'carol' })
   await messages.sendWithAck('bob', { content: 'unanswered', ladder: [{ to: ['carol'], waitMs: 60_000 }] })
   await messages.sendWithAck(['bob', 'carol', 'dave'], { content: 'to many', quorum: 2 })
-  // More than nine, whose ids do not sort as they were made.
+  // More than nine, whose ids do not sort in the order they were made.
   await messages.sendWithAck(many, { content: 'to all helpers' })
   await messages.processRetries()
   await messages.sendWithAck('carol', { content: 'cancelled', agent: 'erin' })
@@ -193,7 +193,7 @@ const leaseTimes = new Set([
   'recoveryTimestamp',
 ])
 
-/** Everything the API tells of a store, without its lease times. */
+/** Everything the API reports about a store, without its lease times. */
 export async function describeStore(hf: Holdfast): Promise<Record<string, unknown>> {
   const told: Record<string, unknown> = {}
   for (const name of ['jobs', 'reviews', 'paused', 'main', 'tasks', 'crowd']) {

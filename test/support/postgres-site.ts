@@ -1,4 +1,4 @@
-/** A PostgreSQL store in a schema of its own, and the ways to damage it. */
+/** A PostgreSQL store in its own schema, and ways to damage it. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { open } from 'holdfast'
@@ -71,7 +71,7 @@ async function countRows(admin: Client, schema: string): Promise<Record<string, 
   return counts
 }
 
-/** Events are shown when no transaction older than theirs runs any more, of whatever program on this server. */
+/** Events are shown once no older transaction is running, of any program on this server. */
 async function whenReadable(admin: Client): Promise<void> {
   const { rows } = await admin.query<{ next: number }>(
     'select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next',
@@ -97,7 +97,7 @@ async function wash(admin: Client, schema: string): Promise<boolean> {
   if (emptied.length === 0) emptied = (await tablesOf(admin, schema)).filter((name) => !kept.includes(name))
   if (emptied.length === 0) return false
   const deletes = emptied.map((name) => `${name}_gone as (delete from ${schema}.${name})`)
-  // What a store is told of itself is not another's.
+  // A store's own settings must not reach the next one.
   const text = `with ${deletes.join(', ')} delete from ${schema}.meta where key = 'manual_grace_ms'`
   try {
     // Named, so that the server plans it once for each schema.
@@ -229,7 +229,7 @@ function damageTo(
   return { damage, findRepairs: () => (isWhole ? repairs : null) }
 }
 
-/** A damaged row is what the checks of a table exist to prevent. Returns the statements that bring them back. */
+/** Drops the checks of a table, which exist to prevent damaged rows. Returns the statements that restore them. */
 async function dropChecks(admin: Client, table: string): Promise<string[]> {
   const { rows } = await admin.query<{ name: string; definition: string }>(
     `select conname as name, pg_get_constraintdef(oid) as definition
@@ -253,7 +253,7 @@ async function refuseEach(admin: Client, what: string, schema: string): Promise<
   }
 }
 
-/** Reading goes on; whoever writes, or locks a row to write it, waits. */
+/** Reads continue; writes, and row locks for them, wait. */
 async function holdUpWriters(url: string, schema: string): Promise<Undo> {
   const holder = await connect(url)
   const tables = await tablesOf(holder, schema)
@@ -306,7 +306,7 @@ function withSchema(url: string, schema: string): string {
   return `${url}${url.includes('?') ? '&' : '?'}schema=${schema}`
 }
 
-/** Numbers as numbers: what the rules count with fits. */
+/** Returns bigint columns as numbers: every value that the rules use fits. */
 async function connect(url: string): Promise<Client> {
   const client = new Client({
     connectionString: url,

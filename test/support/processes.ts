@@ -1,14 +1,14 @@
-/** Processes that live and die as a test says, all in the time of one store. */
+/** Processes that live and die as a test decides, all on the clock of one store. */
 import type { Environment, MovableEnvironment, ProcessIdentity } from 'holdfast/testing'
 
 export interface Machine {
   /** The environment of one more process on this machine. */
   process(pid: number): Environment
-  /** From now on everybody on this machine sees that the process is gone. */
+  /** From now on every process on this machine sees that it is gone. */
   kill(pid: number): void
   /** It was not dead after all. */
   revive(pid: number): void
-  /** Nothing of it runs until it is thawed; then what was due meanwhile does. */
+  /** Nothing in it runs until it is thawed; then everything that came due does. */
   freeze(pid: number): void
   thaw(pid: number): void
 }

@@ -5,16 +5,16 @@
 import { connect, createServer, type Server as Listener, type Socket } from 'node:net'
 import { Commits, execution, hasCommitted, type Message, Messages } from './wire.ts'
 
-/** What becomes of the next commit, once. */
+/** What happens to the next commit, once. */
 export type CommitFault =
   /** The server never sees it; the client's connection is cut. */
   | 'lost'
-  /** The server commits; the client is cut off before it hears of it. */
+  /** The server commits; the client is cut off before it gets the answer. */
   | 'answer lost'
   /** The client is cut off at once; the server gets the commit when `deliver` is called. */
   | 'late'
 
-/** Long enough for a client to be back and ask. */
+/** Long enough for a client to reconnect and ask. */
 const lateMs = 100
 
 export class TcpProxy {
@@ -31,9 +31,9 @@ export class TcpProxy {
   refusals = 0
   /** How often a client has ended what it asked for with a Sync, which outside a transaction ends one. */
   syncs = 0
-  /** So long each message takes in each direction. */
+  /** The delay of each message, in each direction. */
   delayMs = 0
-  /** So fast clients can send. */
+  /** The rate at which clients can send. */
   bytesPerSecond = Number.POSITIVE_INFINITY
 
   private constructor(listener: Listener, target: number) {
@@ -56,7 +56,7 @@ export class TcpProxy {
     return address.port
   }
 
-  /** The same place, through this proxy. */
+  /** The same server, through this proxy. */
   through(url: string): string {
     return url.replace(/@127\.0\.0\.1:\d+/, `@127.0.0.1:${this.port}`)
   }
@@ -82,7 +82,7 @@ export class TcpProxy {
     this.reset()
   }
 
-  /** Nothing gets through and nobody is told, until `mend`; nothing is lost. */
+  /** Nothing gets through and neither side notices, until `mend`; nothing is lost. */
   stall(): void {
     this.#isStalled = true
   }
@@ -106,7 +106,7 @@ export class TcpProxy {
     this.#faults = choose
   }
 
-  /** Hands over the commit that is late. */
+  /** Delivers the late commit. */
   deliver(): void {
     this.#deliver()
   }
@@ -199,7 +199,7 @@ class Link {
     server.on('close', () => this.#carry(() => this.end()))
   }
 
-  /** Takes nothing more for so long. */
+  /** Accepts nothing more for this long. */
   #slowDown(seconds: number): void {
     if (seconds === 0) return
     this.#client.pause()

@@ -1,4 +1,4 @@
-/** Random tests: the seed is printed, and given again it repeats them. */
+/** Random tests: the seed is printed, and setting it repeats them. */
 import type { Parameters } from 'fast-check'
 import { isQuick } from './quick.ts'
 

@@ -31,7 +31,7 @@ async function horizons(hf: Holdfast, { itemsMs = 7 * dayMs, eventsMs = 90 * day
   return { items, runs, events, answers, instances }
 }
 
-/** As the hours pass with a round in each of them: after two, the date of the first is believed. */
+/** One round per hour: after two hours, the date of the first is trusted. */
 export async function retainFor(
   hours: number,
   { hf, env }: { hf: Holdfast; env: MovableEnvironment },

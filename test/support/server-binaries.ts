@@ -53,7 +53,7 @@ function hasLinks(native: string): boolean {
   return readLinks(native).every(({ target }) => existsSync(join(dirname(native), target)))
 }
 
-/** By hard links where that is possible: no byte is copied, and no folder above keeps anybody out. */
+/** By hard links where possible: nothing is copied, and no parent folder blocks access. */
 function placeNatively(native: string, place: string): string {
   if (existsSync(place)) return place
   const draft = `${place}-${process.pid}`

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Who a server runs as; empty = as we do. */
+/** The user a server runs as; empty means ours. */
 export interface ServerUser {
   readonly uid?: number
   readonly gid?: number
@@ -38,7 +38,7 @@ export function shareGround(): void {
 
 const sharedFolder = 'HOLDFAST_TEST_SERVERS'
 
-/** Somebody else may have made the same meanwhile; the first one stays, and nobody ever sees half of it. */
+/** Another process may have made the same in the meantime; the first one stays, and no one sees half of it. */
 export function publish(draft: string, place: string): void {
   try {
     renameSync(draft, place)
@@ -85,7 +85,7 @@ function serverUser(): ServerUser {
   return { uid: idOf('-u'), gid: idOf('-g') }
 }
 
-/** The usual one, unless a folder above it keeps the server's user out. */
+/** The usual one, unless the server's user cannot enter a folder above it. */
 function temporaryFolder({ uid }: ServerUser): string {
   if (uid === undefined) return tmpdir()
   const found = ['/dev/shm', tmpdir(), '/tmp', '/var/tmp'].find(isOpenToAll)

@@ -86,7 +86,7 @@ export class Server {
     return new Server(version, folder, await freePort(), { ...settings, ...more })
   }
 
-  /** Of the database every server begins with. */
+  /** The URL of the database that every server starts with. */
   get url(): string {
     return `postgres://${user}:${password}@127.0.0.1:${this.port}/postgres`
   }
@@ -175,7 +175,7 @@ export class Server {
     this.#signalAll('SIGCONT')
   }
 
-  /** The server first: it must not take its children for dead, or start others. */
+  /** The server first: it must not think that its children are dead, or start others. */
   #signalAll(signal: 'SIGSTOP' | 'SIGCONT'): void {
     if (this.pid === null) return
     process.kill(this.pid, signal)
@@ -230,7 +230,7 @@ export class Server {
     })
   }
 
-  /** A standby becomes a primary, on a timeline of its own. */
+  /** A standby becomes a primary, on its own timeline. */
   async promote(): Promise<void> {
     await this.query((client) => client.query('select pg_promote(true, 30)'))
   }
@@ -297,7 +297,7 @@ export class Server {
     return Number.parseInt(rows[0]?.timeline ?? '', 16)
   }
 
-  /** Over a connection of its own. */
+  /** Over a separate connection. */
   async query<Result>(use: (client: Client) => Promise<Result>): Promise<Result> {
     const client = new Client({ connectionString: this.url })
     await client.connect()
@@ -349,7 +349,7 @@ async function initialize(version: ServerVersion, flags: readonly string[], plac
     `--pwfile=${writePassword(draft)}`,
     '--encoding=UTF8',
     '--no-sync',
-    // Passwords are counted out slowly on purpose, twice for each store a test opens.
+    // Password hashes are slow on purpose, and checked twice per store that a test opens.
     '--auth=trust',
     ...initFlags[version],
     ...flags,
@@ -453,7 +453,7 @@ function read(path: string): string {
   }
 }
 
-/** Free a moment ago, which is as much as can be known. */
+/** It was free a moment ago; nothing can promise more. */
 async function freePort(): Promise<number> {
   const listener = createServer()
   await new Promise<void>((listening) => listener.listen(0, '127.0.0.1', listening))

@@ -1,4 +1,4 @@
-/** A SQLite file opened past Holdfast. */
+/** A SQLite file opened directly, without Holdfast. */
 import { createRequire } from 'node:module'
 
 export interface RawDatabase {

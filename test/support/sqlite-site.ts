@@ -1,4 +1,4 @@
-/** A SQLite store file in a folder of its own, and the ways to damage it. */
+/** A SQLite store file in its own folder, and ways to damage it. */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -6,6 +6,6 @@ export const growing = [
   'ready_word',
 ]
 
-/** These hold only what is under way, so reading all of one costs what is under way. */
+/** These hold only active rows, so reading all of one costs no more than those. */
 export const small =
   /\b(item_(held|held_suspect|suspect|due|quarantined|offered)|delivery_(held|due|expiry)|message_(due|pending|dead)|run_running)\b/

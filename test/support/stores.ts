@@ -9,7 +9,7 @@ import { checkAnswers } from './answers.ts'
 import { postgresServer } from './postgres-site.ts'
 import { createSqliteSite, unfitSqliteFiles } from './sqlite-site.ts'
 
-/** Where a store lies, and what can be done to it behind Holdfast's back. */
+/** Where a store is, and what can be done to it behind Holdfast's back. */
 export interface Site {
   readonly url: string
   readonly damage: Damage
@@ -24,7 +24,7 @@ export interface Site {
   remove(): Promise<void>
 }
 
-/** Takes a damage back. */
+/** Undoes the damage. */
 export type Undo = () => Promise<void>
 
 export interface Damage {
@@ -38,7 +38,7 @@ export interface Damage {
   garble(item: string): Promise<void>
   /** The processing lock names nobody and points to an item that is not there. */
   garbleLock(queue: string): Promise<void>
-  /** The lock reserves paths, but nobody can read which. */
+  /** The lock reserves paths, but which ones cannot be read. */
   garblePatterns(lock: string): Promise<void>
   /** The locks' rows are gone, those of the runs they were held for are not. */
   loseLocks(): Promise<void>
@@ -52,7 +52,7 @@ export interface Damage {
   loseMessage(message: string): Promise<void>
   /** What a limit has let through cannot be understood. */
   garbleAllowance(name: string): Promise<void>
-  /** Writing down a recovery fails, everywhere or in one namespace, until the returned function is called. */
+  /** Recording a recovery fails, everywhere or in one namespace, until the returned function is called. */
   failRecovery(namespace?: string): Promise<Undo>
   /** Every change of an item fails, until the returned function is called. */
   failItems(): Promise<Undo>
@@ -70,12 +70,12 @@ export interface Damage {
   describeSchema(): Promise<string>
 }
 
-/** Something at a store's address that no store can be made of. */
+/** Something at a store's address that cannot become a store. */
 export interface UnfitPlace {
   readonly url: string
   /** The code it is refused with. */
   readonly code: string
-  /** What the refusal must name, so that a reader knows what to change. */
+  /** What the error must mention, so that a reader knows what to change. */
   readonly named: string
   /** Everything that lies there, to see that it was left as it was. */
   contents(): Promise<string>
@@ -84,7 +84,7 @@ export interface UnfitPlace {
 
 export interface Store {
   readonly url: string
-  /** The time of every handle on this store; it stands still until a test moves it. */
+  /** The clock of every handle on this store; it stands still until a test moves it. */
   readonly env: MovableEnvironment
   readonly damage: Damage
   /** The rows that events rebuild, by subject and id, with the names the rules use. */
@@ -107,14 +107,14 @@ export interface Engine {
   readonly name: string
   /** A fresh store with one handle on it; everything is closed and deleted after the test. */
   open(options?: OpenOptions): Promise<Opened>
-  /** A fresh store whose handles live in the real time: for tests in which time does not matter. */
+  /** A fresh store whose handles use real time: for tests in which time does not matter. */
   openInRealTime(options?: OpenOptions): Promise<Opened>
   /** As `open` and `openInRealTime`, for several tests of a file: closed and deleted after its last. */
   openForAll(options?: OpenOptions): Promise<Opened>
   openInRealTimeForAll(options?: OpenOptions): Promise<Opened>
-  /** A place where no store was made yet. */
+  /** An address at which no store exists yet. */
   prepare(): Promise<Store>
-  /** What may lie at an address instead of a store, by description; removed after the test. */
+  /** What may be at an address instead of a store, by description; removed after the test. */
   readonly unfit: Readonly<Record<string, () => Promise<UnfitPlace>>>
 }
 
@@ -258,7 +258,7 @@ function damageInMovedTime(damage: Damage, env: MovableEnvironment): Damage {
   }
 }
 
-/** Long enough to reach the server and be made to wait there. */
+/** Long enough to reach the server and have to wait there. */
 const heldUpPatienceMs = 100
 
 /** A worker that is stopped waits for its handlers in the store's time, so that time must go on meanwhile. */

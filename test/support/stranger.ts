@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { cleanEnvironment, program } from './cli.ts'
 
-/** Nobody's account, and another number that no account has. */
+/** The account `nobody`, and another id that no account has. */
 export const stranger = { uid: 65_534, gid: 65_534 }
 export const colleague = { uid: 54_321, gid: 65_534 }
 
@@ -18,7 +18,7 @@ export interface Ran {
 
 type User = typeof stranger
 
-/** Why no second user can be had here; null where one can. */
+/** Why there can be no second user here; null if there can. */
 export const noStranger = whyNot()
 
 function whyNot(): string | null {

@@ -20,7 +20,7 @@ export interface SharedDatabase {
   newSchema(): string
   /** Opens the store and closes it after the test. */
   open(url: string, options?: OpenOptions): ReturnType<typeof open>
-  /** What mallory's functions have noted: as whom they ran. */
+  /** What mallory's functions recorded: the roles they ran as. */
   seen(): Promise<string[]>
 }
 

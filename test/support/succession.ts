@@ -1,4 +1,4 @@
-/** A holder that was succeeded, and its successor, by real leases of one item. */
+/** A former holder and its successor, with real leases of one item. */
 import type { Grant } from 'holdfast/fences'
 import { claimed } from './outcomes.ts'
 import type { Engine } from './stores.ts'

@@ -26,7 +26,7 @@ describe('the source', () => {
     expect(rules.dependenciesHaveOneFolder(source)).toEqual([])
   })
 
-  test('the domain reads no clock, draws no random number and waits for nothing', () => {
+  test('the domain reads no clock, draws no random number and awaits nothing', () => {
     expect(rules.domainIsPure(source)).toEqual([])
   })
 
@@ -34,11 +34,11 @@ describe('the source', () => {
     expect(rules.timeComesThroughTheEnvironment(source)).toEqual([])
   })
 
-  test('every word on a terminal goes through the writers that escape it [S5d-11]', () => {
+  test('all terminal output goes through the writers that escape it [S5d-11]', () => {
     expect(rules.outputGoesThroughItsWriters(source)).toEqual([])
   })
 
-  test('SQL is written only where stores are spoken to', () => {
+  test('SQL is written only in the folders that talk to a store', () => {
     expect(rules.sqlStaysInItsFolders(source)).toEqual([])
   })
 
@@ -46,11 +46,11 @@ describe('the source', () => {
     expect(rules.noEscapeHatches(everything)).toEqual([])
   })
 
-  test('no operation is told from others by its name [S6-4]', () => {
+  test('no code tells operations apart by name [S6-4]', () => {
     expect(rules.operationsAreNotToldByName(source)).toEqual([])
   })
 
-  test('no statement is told from others by its text [S6-4]', () => {
+  test('no code tells statements apart by their text [S6-4]', () => {
     expect(rules.statementsAreNotToldByText(source)).toEqual([])
   })
 
@@ -72,7 +72,7 @@ describe('the source', () => {
     expect(rules.noMachinePaths(published)).toEqual([])
   })
 
-  test('every test that a page names is there', () => {
+  test('every test that a page names exists', () => {
     expect(rules.namedTestsExist([...published, ...readFolders('test')])).toEqual([])
   })
 
