@@ -1,3 +1,4 @@
+/** Heals one namespace: judges who is dead, and reclaims what they held and what has lapsed, in bounded pieces. */
 import { sumByName } from '../../domain/count.ts'
 import type { Healer } from '../../domain/healer.ts'
 import type { Instance } from '../../domain/instance.ts'
