@@ -219,7 +219,11 @@ export function claimTask(
     return { outcome: 'blocked', item: free, reclaimed }
   }
   if (stateOf(rules.workflow, free.state).claimByNameTo !== undefined && !request.fromReview) {
-    throw illegalMove(free, 'claimed', 'it waits for a reviewer; claim it with `fromReview` to take it back')
+    throw illegalMove(
+      free,
+      'in_progress',
+      'it waits for a reviewer; claim it with `fromReview` to take it back',
+    )
   }
   const open = mayTake ? { ...promoteItem(free, rules.workflow), version: free.version } : free
   const after = claimItemByName(open, rules.workflow, request, at)

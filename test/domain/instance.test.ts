@@ -5,6 +5,7 @@ import {
   type Instance,
   isSameProcess,
   isSilent,
+  lastSweptAt,
   silentAfterMs,
   startInstance,
 } from '../../src/domain/instance.ts'
@@ -114,5 +115,14 @@ describe('a silent process', () => {
     expect(endableInstances([running], held, [{ instance: 'ada-1' }, { instance: 'ada-1' }])).toEqual([
       running,
     ])
+  })
+})
+
+describe('the last look for things to heal', () => {
+  test('is the latest of all processes, and null while none has looked', () => {
+    const looked = [at.wall + 5, at.wall + 9, null].map((sweptAt) => ({ ...running, sweptAt }))
+
+    expect(lastSweptAt(looked)).toBe(at.wall + 9)
+    expect(lastSweptAt([running])).toBeNull()
   })
 })

@@ -2,7 +2,13 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Blame } from '../../src/domain/crash.ts'
 import { awaitedFirst, maxWalked } from '../../src/domain/dependency.ts'
-import { type Clocks, describeItem, type Item, setItemPriority } from '../../src/domain/item.ts'
+import {
+  type Clocks,
+  describeItem,
+  describeState,
+  type Item,
+  setItemPriority,
+} from '../../src/domain/item.ts'
 import { claimItem, claimItemByName } from '../../src/domain/item-claim.ts'
 import {
   assertHolds,
@@ -208,6 +214,14 @@ describe('the name of an item in messages', () => {
     const names = [newItem(job), newItem(job, { key: 'feature' })].map(describeItem)
 
     expect(names).toEqual(['item i1 of queue q', 'item feature (i1) of queue q'])
+  })
+
+  test('is that of a task, with its status, in the queue of tasks', () => {
+    const tasks = [newItem(job, { queue: 'tasks' }), newItem(job, { queue: 'tasks', key: 'T-1' })]
+
+    expect(tasks.map(describeItem)).toEqual(['task i1', 'task T-1'])
+    expect(tasks.map((task) => describeState(task, 'in_progress'))).toEqual(['In Progress', 'In Progress'])
+    expect(describeState(newItem(job), 'in_progress')).toBe('in_progress')
   })
 })
 
