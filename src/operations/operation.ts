@@ -158,7 +158,8 @@ export function change<Table extends keyof Tables>(
   { agent }: Pick<Caller, 'agent'>,
   detail?: EventDraft['detail'],
 ): Extract<Change, { table: Table }> {
-  const event: EventDraft = { kind, agent, ...(detail ? { detail } : {}) }
+  // Two shapes, not a spread: this runs for every change.
+  const event: EventDraft = detail === undefined ? { kind, agent } : { kind, agent, detail }
   return { table, before, after, event } as unknown as Extract<Change, { table: Table }>
 }
 
