@@ -93,7 +93,7 @@ test('the links of a page lead to existing files and headings, from npm too [S5-
   expect(repository.url).toMatch(/^git\+https:\/\/github\.com\/[\w-]+\/[\w-]+\.git$/)
 })
 
-test('the files that the architecture names are there [S6-43]', () => {
+test('the files that the architecture names are there [S6-E7]', () => {
   const files = ['src', 'scripts', 'test', 'docs'].flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
   )
