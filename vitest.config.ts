@@ -22,6 +22,8 @@ const suites = readdirSync('test', { withFileTypes: true })
 /** Real processes that are killed, and real servers. */
 const realSuites = ['crash', 'cluster']
 
+const startsProcesses = (suite: string) => realSuites.includes(suite) || waitingSuites.includes(suite)
+
 export default defineConfig({
   test: {
     // Suites start processes and threads of their own; more files at once only make them wait.
@@ -46,9 +48,9 @@ export default defineConfig({
         maxConcurrency: 3,
         // Four at once keep two cores busy, though most of them wait.
         ...(waitingSuites.includes(suite) ? { maxWorkers: 4, sequence: { groupOrder: 1 } } : {}),
-        // A crash test waits for real processes to start, die and be noticed.
-        testTimeout: realSuites.includes(suite) ? 60_000 : 30_000,
-        hookTimeout: realSuites.includes(suite) ? 60_000 : 30_000,
+        // They wait for real processes to start, and some for them to die and be noticed.
+        testTimeout: startsProcesses(suite) ? 60_000 : 30_000,
+        hookTimeout: startsProcesses(suite) ? 60_000 : 30_000,
         // Node itself loads the built package: transformed, its worker threads and its
         // import.meta.url would not be those a user gets.
         server: { deps: { external: [/\/dist\//] } },
