@@ -230,6 +230,25 @@ export const cases = [
     },
   },
   {
+    id: 'growth-queues',
+    async run({ rounds, size, measure }) {
+      const load = size.isSmoke
+        ? { few: 5, many: 20, items: 80, times: 1 }
+        : { few: 100, many: 10_000, items: 40_000, times: 20 }
+      const { large, small } = await measure('compareQueues', { rounds, ...load })
+      return [
+        {
+          id: 'growth-queues',
+          what: 'median of status with 40,000 items in 10,000 queues, against 100; a tenth of the queues fail [S5e-10]',
+          unit: 'µs',
+          goal: ratio(atMost(2)),
+          ours: large,
+          theirs: small,
+        },
+      ]
+    },
+  },
+  {
     id: 'growth-many',
     async run({ rounds, size, measure }) {
       const [some, many, most] = size.isSmoke ? [150, 200, 300] : [1000, 20_000, 100_000]

@@ -1,7 +1,7 @@
 /** What a read costs in a store with millions of rows, against one with tens of thousands: enough to reach every bound. */
 import { open } from 'holdfast'
 import { median } from '../statistics.mjs'
-import { queueName, withStore } from '../store.mjs'
+import { payload, queueName, withStore } from '../store.mjs'
 import { fillDeep } from './depth.mjs'
 
 const day = 86_400_000
@@ -43,6 +43,40 @@ export function compareGrowth({ rounds, times, shallow, deep }) {
       return result
     }),
   )
+}
+
+/** `status` in a store with many queues, against one with as many items in few; one queue in ten only fails. */
+export function compareQueues({ rounds, times, few, many, items }) {
+  return withStore({ items: 0 }, (smallFile) =>
+    withStore({ items: 0 }, async (largeFile) => {
+      const stores = {
+        small: await openWithQueues(smallFile, few, items / few),
+        large: await openWithQueues(largeFile, many, items / many),
+      }
+      const result = { small: [], large: [] }
+      for (let round = 0; round < rounds; round++) {
+        for (const side of ['large', 'small'])
+          result[side].push(await timeOf(looks.status, stores[side], times))
+      }
+      await stores.large.close()
+      await stores.small.close()
+      return result
+    }),
+  )
+}
+
+async function openWithQueues(file, count, itemsEach) {
+  const hf = await open(file, { durability: 'normal', background: false, logger: false })
+  const fill = async (number) => {
+    const queue = hf.queue(`queue-${number}`)
+    await queue.addMany(Array.from({ length: itemsEach }, () => ({ payload })))
+    if (number % 10 > 0) return
+    const { items } = await queue.claimMany(3, { renew: false })
+    for (const { item } of items) await queue.fail(item.id, 'no', { retryable: false })
+  }
+  for (let first = 0; first < count; first += 50)
+    await Promise.all(Array.from({ length: Math.min(50, count - first) }, (_, index) => fill(first + index)))
+  return hf
 }
 
 /** With something to find: held, failed and quarantined items. */

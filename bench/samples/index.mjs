@@ -3,7 +3,7 @@ import { manyCommands, startCommands } from './commands.mjs'
 import { compareDepths } from './depth.mjs'
 import { drainByCallers, drainByWorker } from './drain.mjs'
 import { compareFilters } from './filters.mjs'
-import { compareGrowth } from './growth.mjs'
+import { compareGrowth, compareQueues } from './growth.mjs'
 import { lockByCallers } from './locks.mjs'
 import { addMany, completeAwaited, dependOnAnother, openStale } from './many.mjs'
 import { redeliver } from './messages.mjs'
@@ -21,6 +21,7 @@ export const samples = {
   compareDepthsOnPostgres,
   compareFilters,
   compareGrowth,
+  compareQueues,
   compareRecovery,
   completeAwaited,
   dependOnAnother,

@@ -42,9 +42,12 @@ ${queuesIn('ready', "i.phase = 'ready'")},
 candidate (name, need, at) as (
   select * from (select q.name, 1, null::bigint from quarantined q where q.name is not null limit ${maxLookedAt}) c1
   union all
-  select c2.name, 2, null::bigint
-  from (select f.name, (${isFailing}) as fails from failed f where f.name is not null limit ${maxLookedAt}) c2
-  where c2.fails
+  select * from (
+    select f.name, 2, null::bigint
+    from (select f.name, (${isFailing}) as fails from failed f where f.name is not null limit ${maxLookedAt}) f
+    where f.fails
+    limit $2
+  ) c2
   union all
   select q.name, 3, null::bigint from holdfast.queue q where q.namespace = $1 and q.paused_at is not null
   union all

@@ -52,7 +52,9 @@ held (name) as (
 candidate (name, need, at) as (
   select name, 1, null from quarantined where name is not null
   union all
-  select name, 2, null from failed where name is not null and (${isFailing})
+  select * from (
+    select name, 2, null from failed where name is not null and (${isFailing}) limit ${limit + 1}
+  )
   union all
   select name, 3, null from queue where namespace = ?1 and paused_at is not null
   union all
