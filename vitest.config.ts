@@ -43,8 +43,8 @@ export default defineConfig({
         exclude: [...filesOfOtherEngines({ suite, engine }), ...filesLeftOut({ suite, engine }, isQuick)],
         env: { HOLDFAST_TEST_ENGINES: engine, TMPDIR: storesFolder() },
         globalSetup: setupOf({ suite, engine }),
-        setupFiles: suite === 'conformance' && engine === 'sqlite' ? ['test/support/plans.ts'] : [],
-        isolate: realSuites.includes(suite),
+        setupFiles: setupFilesOf({ suite, engine }),
+        isolate: false,
         maxConcurrency: 3,
         // Four at once keep two cores busy, though most of them wait.
         ...(waitingSuites.includes(suite) ? { maxWorkers: 4, sequence: { groupOrder: 1 } } : {}),
@@ -63,6 +63,12 @@ export default defineConfig({
 function setupOf({ suite, engine }: Omit<EngineProject, 'name'>): string[] {
   if (engine !== 'sqlite') return ['test/support/servers.ts']
   return realSuites.includes(suite) ? ['test/support/shared-ground.ts'] : []
+}
+
+/** Run before each file: a check of every statement, or hooks that end what tests started. */
+function setupFilesOf({ suite, engine }: Omit<EngineProject, 'name'>): string[] {
+  if (realSuites.includes(suite)) return ['test/crash/after-tests.ts']
+  return suite === 'conformance' && engine === 'sqlite' ? ['test/support/plans.ts'] : []
 }
 
 /** What only one engine can promise is in files that begin with its name; a suite of its own has them all. */

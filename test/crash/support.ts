@@ -5,34 +5,45 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Event, type Holdfast, type OpenOptions, open, type QueueItem } from 'holdfast'
-import { afterAll, afterEach, expect } from 'vitest'
+import { expect } from 'vitest'
 import { claimed } from '../support/outcomes.ts'
 import { openRaw } from '../support/sqlite-file.ts'
 
 /** Long enough for any process on a loaded machine; whatever takes longer will not happen at all. */
 const patienceMs = 40_000
 
-/** A thing of one test, or of all tests of a file. */
-type Span = 'test' | 'file'
+/** How long a process is kept: for one test, for all tests of a file, or until the tests' own process ends. */
+type Span = 'test' | 'file' | 'run'
 
 const folders: string[] = []
 const handles: Holdfast[] = []
-const children: Record<Span, ChildProcess[]> = { test: [], file: [] }
+const children: Record<Exclude<Span, 'run'>, ChildProcess[]> = { test: [], file: [] }
 const strays: number[] = []
 const ways: (() => Promise<unknown>)[] = []
 
-/** Actors of the present test, and those that survived earlier ones: loading the package takes longer than most tests. */
+/** More than most tests use at once. Each takes 60 MB. */
+const maxResting = 6
+
+/**
+ * Actors of the present test, and those that survived earlier ones, of any file: loading the package takes longer than
+ * most tests. They end with the process that started them.
+ */
 const employed: { readonly name: string; readonly actor: Actor }[] = []
 const resting = new Map<string, Actor[]>()
 
-afterEach(async () => {
+/** Called after each test (after-tests.ts). */
+export async function endTest(): Promise<void> {
   for (const pid of strays.splice(0)) killQuietly(pid)
   await Promise.all([...employed.splice(0).map(putToRest), ...children.test.splice(0).map(killAndWait)])
   await Promise.allSettled(handles.splice(0).map((handle) => handle.close()))
   await Promise.allSettled(ways.splice(0).map((close) => close()))
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
-})
-afterAll(() => Promise.all(children.file.splice(0).map(killAndWait)))
+}
+
+/** Called after the last test of each file (after-tests.ts). */
+export async function endFile(): Promise<void> {
+  await Promise.all(children.file.splice(0).map(killAndWait))
+}
 
 /** The path of a store that is not there yet. */
 export function newStore(): string {
@@ -129,7 +140,7 @@ export class Actor {
 
   constructor(child: ChildProcess, span: Span = 'test') {
     this.child = child
-    children[span].push(child)
+    if (span !== 'run') children[span].push(child)
     child.stderr?.setEncoding('utf8').on('data', (text) => {
       this.#stderr += text
     })
@@ -236,7 +247,7 @@ export class Actor {
 
 /** An actor of this program that has nothing open: one that served an earlier test, or a new one. */
 export async function startActor(name = 'actor'): Promise<Actor> {
-  const actor = resting.get(name)?.pop() ?? (await startOwnActor(name))
+  const actor = resting.get(name)?.pop() ?? (await startProgram(name, { span: 'run' }))
   employed.push({ name, actor })
   return actor
 }
@@ -530,8 +541,10 @@ async function killAndWait(child: ChildProcess): Promise<void> {
 }
 
 async function putToRest({ name, actor }: { name: string; actor: Actor }): Promise<void> {
-  if (!(await actor.rests())) return killAndWait(actor.child)
-  resting.set(name, [...(resting.get(name) ?? []), actor])
+  const rests = await actor.rests()
+  const others = resting.get(name) ?? []
+  if (!rests || others.length >= maxResting) return killAndWait(actor.child)
+  resting.set(name, [...others, actor])
 }
 
 function killQuietly(pid: number): void {
