@@ -93,6 +93,7 @@ export const maxBusyTimeoutMs = 600_000
 export const openOptions = z.strictObject({
   agent: name.optional().describe('Name of this participant; default HOLDFAST_AGENT, else type-host-pid.'),
   namespace: name.default('default').describe("Namespaces cannot see each other's data."),
+  mustExist: z.boolean().default(false).describe('Refuse to create the store: NOT_FOUND if there is none.'),
   durability: z
     .enum(['full', 'normal'])
     .default('full')

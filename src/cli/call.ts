@@ -70,17 +70,30 @@ export class CommandCall implements Call {
   }
 
   open(): Promise<Holdfast> {
-    this.#opening ??= this.#open()
+    this.#opening ??= this.#open(this.#parts.mayMake)
     return this.#opening
   }
 
-  async #open(): Promise<Holdfast> {
+  async openExisting(): Promise<Holdfast | null> {
+    try {
+      const opened = await (this.#opening ?? this.#open(false))
+      this.#opening = Promise.resolve(opened)
+      return opened
+    } catch (error) {
+      if (isNoStore(error)) return null
+      throw error
+    }
+  }
+
+  async #open(mayMake: boolean): Promise<Holdfast> {
     const { store, namespace, agent, durability, busyTimeoutMs, home } = this.settings
-    const { mayMake, heals, lives } = this.#parts
+    const { heals, lives } = this.#parts
     const file = storeFile(store.value)
+    // Before a folder is made for it.
     if (!mayMake && file !== null && !existsSync(file)) throw noStore(file, this.settings)
-    if (makeFolderFor(store.value, home)) this.say(`made ${home.folder}`)
+    if (makeFolderFor(store.value, home, this.#parts.io)) this.say(`made ${home.folder}`)
     this.#opened = await open(store.value, {
+      mustExist: !mayMake,
       agent: agent.value,
       namespace: namespace.value,
       durability: durability.value,
@@ -89,6 +102,8 @@ export class CommandCall implements Call {
       redelivery: false,
       recovery: { onOpen: heals || lives },
       logger: this.#logger(),
+    }).catch((error) => {
+      throw isNoStore(error) ? noStore(error.facts.store, this.settings) : error
     })
     return this.#opened
   }
@@ -169,15 +184,17 @@ export class CommandCall implements Call {
   }
 }
 
-function noStore(file: string, settings: Settings): HoldfastError {
+function isNoStore(error: unknown): error is NotFoundError & { facts: { store: string } } {
+  return error instanceof NotFoundError && typeof error.facts.store === 'string'
+}
+
+function noStore(store: string, settings: Settings): HoldfastError {
   const isNamed = isStoreNamed(settings)
   return new NotFoundError({
-    what: isNamed
-      ? `there is no store at ${file}`
-      : `there is no store for this folder: ${file} does not exist`,
+    what: isNamed ? `there is no store at ${store}` : `there is no store for this folder: none at ${store}`,
     next: isNamed
-      ? 'check the path; `holdfast init` creates the store'
+      ? 'check the address; `holdfast init` creates the store'
       : 'go to the folder of your store, create one with `holdfast init`, or name one with --store or HOLDFAST_URL',
-    facts: { store: file },
+    facts: { store },
   })
 }

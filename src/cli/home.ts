@@ -1,19 +1,24 @@
 /** Creates `.holdfast/`, ignored by git as a whole, with a config file that sets nothing yet. */
-import { chmodSync, existsSync, lstatSync, readdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, closeSync, existsSync, lstatSync, openSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { serverScheme } from '../domain/store-url.ts'
 import { HoldfastError } from '../errors.ts'
 import { fileModeIn } from '../host/access.ts'
+import { giveFileToCaller, giveFolderToCaller } from '../host/user.ts'
 import { configText } from './config-file.ts'
 import { makeFolder } from './folder.ts'
+import type { Io } from './io.ts'
 import { configName, type Home } from './location.ts'
 
-/** Returns true if the folder is new. It is closed to other users, and files created in it follow its mode. */
-export function makeHome({ folder }: Pick<Home, 'folder'>): boolean {
+/**
+ * Returns true if the folder is new. It is closed to other users, and files created in it follow its mode. Under sudo,
+ * the user who called it must be able to use it.
+ */
+export function makeHome({ folder }: Pick<Home, 'folder'>, { env }: Pick<Io, 'env'>): boolean {
   const isNew = !existsSync(folder)
-  making(folder, () => makeFolder(folder, { own: 0o700 }))
-  writeOnce(join(folder, '.gitignore'), '*\n')
-  writeOnce(join(folder, configName), configText)
+  making(folder, () => makeFolder(folder, { own: 0o700 }) && giveFolderToCaller(folder, env))
+  writeOnce(join(folder, '.gitignore'), '*\n', env)
+  writeOnce(join(folder, configName), configText, env)
   return isNew
 }
 
@@ -50,8 +55,16 @@ function making(path: string, make: () => unknown): void {
   }
 }
 
-function writeOnce(path: string, text: string): void {
-  making(path, () => writeFileSync(path, text, { flag: 'wx', mode: fileModeIn(dirname(path)) }))
+function writeOnce(path: string, text: string, env: Io['env']): void {
+  making(path, () => {
+    const descriptor = openSync(path, 'wx', fileModeIn(dirname(path)))
+    try {
+      writeFileSync(descriptor, text)
+      giveFileToCaller(descriptor, dirname(path), env)
+    } finally {
+      closeSync(descriptor)
+    }
+  })
 }
 
 /** The file behind a store's URL; null for a store that is not a file. */
@@ -61,12 +74,12 @@ export function storeFile(store: string): string | null {
 }
 
 /** Creates the folder for a new store. `.holdfast` itself also gets its other files; true if it is new. */
-export function makeFolderFor(store: string, home: Home): boolean {
+export function makeFolderFor(store: string, home: Home, io: Pick<Io, 'env'>): boolean {
   const file = storeFile(store)
   if (file === null) return false
   // Through a symbolic link, our config file would end up in a folder that is not ours.
   const isLink = lstatSync(home.folder, { throwIfNoEntry: false })?.isSymbolicLink() === true
-  if (dirname(file) === home.folder && !isLink) return makeHome(home)
+  if (dirname(file) === home.folder && !isLink) return makeHome(home, io)
   const folder = dirname(file)
   making(folder, () => makeFolder(folder))
   return false

@@ -42,33 +42,73 @@ const isLeaseFile = /^((?:done|lost)-)?(item|lock)-[0-9a-f]{24}-\d+\.json(\.\d+)
 
 /** How a lease ended, if later commands need to know: a completion may be retried, and what was lost stays lost. */
 export type Ended = 'done' | 'lost'
+
+/** How a lease was granted. */
+export interface How {
+  /** The token that the command had for the same thing before. */
+  readonly instead?: number | undefined
+  /** It went to the agent, whatever command it was that asked for it. */
+  readonly transferred?: true
+}
+
 const folderEnd = '-leases'
 const leaseFileBytes = 8192
 
 export class LeaseFiles {
   readonly #folder: string | null
-  readonly #owner: string
+  readonly #owner: { readonly namespace: string; readonly agent: string }
 
   constructor(folder: string | null, owner: { readonly namespace: string; readonly agent: string }) {
     this.#folder = folder
-    this.#owner = `${owner.namespace}\n${owner.agent}`
+    this.#owner = owner
   }
 
-  /** The latest token granted for this: the largest one, because tokens only grow. */
-  find(leased: Leased): number | undefined {
-    const tokens = this.#kept(leased)
+  /** Those of another agent in the same namespace. */
+  of(agent: string): LeaseFiles {
+    return new LeaseFiles(this.#folder, { ...this.#owner, agent })
+  }
+
+  /**
+   * The latest token granted for this: the largest one, because tokens only grow. With `instead`, only among those
+   * granted to commands that had this token for it before.
+   */
+  find(leased: Leased, instead?: number): number | undefined {
+    const kept = this.#kept(leased)
+    const tokens =
+      instead === undefined ? kept : kept.filter((token) => this.#isKept(leased, token, { instead }))
     return tokens.length === 0 ? undefined : Math.max(...tokens)
+  }
+
+  /** The latest token under which this was transferred to the agent, if it is later than this one. */
+  findTransferred(leased: Leased, after: number): number | undefined {
+    const later = this.#kept(leased).filter((token) => token > after)
+    const tokens = later.filter((token) => this.#isKept(leased, token, { transferred: true }))
+    return tokens.length === 0 ? undefined : Math.max(...tokens)
+  }
+
+  #isKept(leased: Leased, token: number, how: How): boolean {
+    const found = readPlainFile(join(this.#folder as string, this.#fileOf(leased, token)), leaseFileBytes)
+    return found !== null && 'text' in found && found.text === textOf(leased, token, how)
   }
 
   #kept(leased: Leased): number[] {
     return this.#names().flatMap((file) => this.#tokenIn(file, leased) ?? [])
   }
 
-  keep(leased: Leased, token: number, now: number): void {
-    this.#write(this.#fileOf(leased, token), leased, token)
+  keep(leased: Leased, token: number, now: number, how: How): void {
+    this.#write(this.#fileOf(leased, token), textOf(leased, token, how))
     if (leased.kind === 'item') this.#remove(leased, (each) => each < token)
     for (const file of this.#ended(leased, 'lost')) this.#unlink(file)
     this.#prune(now)
+  }
+
+  /**
+   * A transfer went to this agent. The token it had for the same slot is void: `former`; if no slot was named there was
+   * only one, so any earlier token.
+   */
+  keepTransferred(leased: Leased, token: number, now: number, former: number | undefined): void {
+    this.keep(leased, token, now, { transferred: true })
+    this.#remove(leased, (each) => (former === undefined ? each < token : each === former))
   }
 
   /** Marks a renewed lease's file as current, so that it is not pruned. */
@@ -94,7 +134,7 @@ export class LeaseFiles {
     if (how === 'lost' && !this.#kept(leased).includes(token)) return
     this.forget(leased, token)
     try {
-      this.#write(`${how}-${this.#fileOf(leased, token)}`, leased, token)
+      this.#write(`${how}-${this.#fileOf(leased, token)}`, textOf(leased, token))
     } catch {
       // The folder belongs to another user or is not writable. The lease has ended anyway.
       return
@@ -117,10 +157,10 @@ export class LeaseFiles {
     return this.#names().filter((file) => file.startsWith(`${how}-${this.#markOf(leased)}`))
   }
 
-  #write(file: string, { kind, name }: Leased, token: number): void {
+  #write(file: string, text: string): void {
     if (this.#folder === null) return
     makeLeaseFolder(this.#folder)
-    writePlainFile(join(this.#folder, file), `${JSON.stringify({ kind, name, token })}\n`)
+    writePlainFile(join(this.#folder, file), text)
   }
 
   #remove(leased: Leased, isMeant: (token: number) => boolean): void {
@@ -154,7 +194,8 @@ export class LeaseFiles {
 
   /** A digest, because lock names may contain characters that file names may not. */
   #markOf({ kind, name }: Leased): string {
-    const digest = createHash('sha256').update(`${this.#owner}\n${kind}\n${name}`).digest('hex')
+    const { namespace, agent } = this.#owner
+    const digest = createHash('sha256').update(`${namespace}\n${agent}\n${kind}\n${name}`).digest('hex')
     return `${kind}-${digest.slice(0, 24)}`
   }
 
@@ -168,6 +209,10 @@ export class LeaseFiles {
       if (found?.isFile() && found.mtimeMs < now - keptMs) rmSync(path, { force: true })
     }
   }
+}
+
+function textOf({ kind, name }: Leased, token: number, how: How = {}): string {
+  return `${JSON.stringify({ kind, name, token, ...how })}\n`
 }
 
 /** NaN for an incomplete file, whose command died while writing it. */

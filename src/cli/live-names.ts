@@ -58,6 +58,7 @@ async function readNames(kind: LiveKind, queue: string | null, settings: Setting
     agent: settings.agent.value,
     namespace: settings.namespace.value,
     busyTimeoutMs: patienceMs,
+    mustExist: true,
     background: false,
     redelivery: false,
     recovery: { onOpen: false, onClaim: false },

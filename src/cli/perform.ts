@@ -17,7 +17,7 @@ import type { Ended } from './lease-file.ts'
 import { withNearestName } from './nearest.ts'
 import { printJson, printTalk, printText } from './print.ts'
 import { type GlobalOptions, inspectSettings, isStoreNamed, readSettings, type Settings } from './settings.ts'
-import { type Holding, holdingOf, refusalOf } from './token.ts'
+import { type Holding, holdingOf, refusalOf, replacedToken } from './token.ts'
 import { readJson, readOwnOptions, readValue, type Words } from './value.ts'
 import type { Input, Verb } from './verb.ts'
 import { asTyped } from './wording.ts'
@@ -86,8 +86,7 @@ function assertInput(operation: AnyOperation, input: Input): void {
 
 /** A claim heals first, because no other process may be running to do it. */
 function wantsOf(verb: Verb, operation: AnyOperation | null): Pick<CallParts, 'heals' | 'lives'> {
-  const heals = operation !== null && operation.effect !== 'read' && verb.grants !== undefined
-  return { heals, lives: verb.lives === true }
+  return { heals: operation?.grants !== undefined, lives: verb.lives === true }
 }
 
 function mayMake({ makesStore }: Verb, options: Input, settings: Settings): boolean {
@@ -142,7 +141,11 @@ async function acted(verb: Verb, call: CommandCall, holding: Holding | null): Pr
 
 function remember(verb: Verb, call: CommandCall, holding: Holding | null, answer: unknown): void {
   const { now } = call.view
-  for (const grant of verb.grants?.(answer, call) ?? []) call.leases.keep(grant, grant.token, now)
+  for (const { agent, former, ...grant } of verb.grants?.(answer, call) ?? []) {
+    if (agent === undefined)
+      call.leases.keep(grant, grant.token, now, { instead: replacedToken(call, grant) })
+    else call.leases.of(agent).keepTransferred(grant, grant.token, now, former)
+  }
   if (holding?.token === undefined || verb.grants) return
   if (exitOf(verb, answer) === errorCodes.LEASE_LOST.exit) end(call, holding, 'lost')
   else if (!verb.isOver?.(answer)) call.leases.touch(holding, holding.token, now)

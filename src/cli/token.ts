@@ -39,12 +39,40 @@ export async function holdingOf(
   const { token } = call.input
   const direct = await leasedBy(holds, call, false)
   if (token !== undefined) return { ...direct, token: token as number }
-  const granted = exportedToken(call, direct.kind, [direct.name]) ?? call.leases.find(direct)
-  if (granted !== undefined) return { ...direct, token: granted }
+  const granted = await grantOf(call, direct, [direct.name])
+  if (granted !== null) return granted
   // Lease files are stored by id, so a key has to be looked up first.
   const leased = direct.kind === 'lock' ? direct : await leasedBy(holds, call, true)
-  const known = exportedToken(call, leased.kind, [direct.name, leased.name]) ?? call.leases.find(leased)
-  return { ...leased, token: known ?? endedToken(verb, call, leased) }
+  const known = await grantOf(call, leased, [direct.name, leased.name])
+  return known ?? { ...leased, token: endedToken(verb, call, leased) }
+}
+
+/** Under `run`, the lease that it exported, unless the same thing was claimed again or given back since. */
+async function grantOf(call: CommandCall, leased: Leased, names: readonly string[]): Promise<Holding | null> {
+  const exported = exportedToken(call, leased.kind, names)
+  const name = exported === undefined ? leased.name : call.io.env.HOLDFAST_ID || leased.name
+  const granted = { kind: leased.kind, name }
+  const token = call.leases.find(granted, exported) ?? exported
+  if (token === undefined) return null
+  const given = exported !== undefined && (await givenBack(call, granted, token))
+  return { ...granted, token: given || token }
+}
+
+/**
+ * A lock that was transferred away from `run` and back went to the agent, so its commands may use it. Another slot of
+ * the lock may have gone to the agent while `run` still holds its own.
+ */
+async function givenBack(call: CommandCall, leased: Leased, token: number): Promise<number | undefined> {
+  if (leased.kind !== 'lock' || !call.io.env.HOLDFAST_ID) return undefined
+  const given = call.leases.findTransferred(leased, token)
+  if (given === undefined) return undefined
+  const { slots } = await call.execute('locks.getCurrentLockInfo', { name: leased.name })
+  return slots.some(({ lease }) => lease.token === token) ? undefined : given
+}
+
+/** The token that `run` exported for something that the command has just claimed again. */
+export function replacedToken(call: CommandCall, { kind, name }: Leased): number | undefined {
+  return call.io.env.HOLDFAST_ID ? exportedToken(call, kind, [name]) : undefined
 }
 
 /** A completion may be repeated. What was lost stays lost, until it is claimed again. */

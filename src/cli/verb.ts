@@ -71,8 +71,18 @@ export interface Verb<Name extends OperationName = OperationName, Answer = unkno
   readonly makesStore?: 'always' | 'named' | ((options: Input) => 'named' | undefined)
   /** Its process itself holds what it claims, renews it, and heals in the meantime. */
   readonly lives?: true
-  /** Leases granted by the answer. */
-  readonly grants?: (answer: Answer, call: Call<Name>) => readonly (Leased & { readonly token: number })[]
+  /**
+   * Leases granted by the answer, to the caller unless they were transferred to an agent; then with the token that was
+   * named.
+   */
+  readonly grants?: (
+    answer: Answer,
+    call: Call<Name>,
+  ) => readonly (Leased & {
+    readonly token: number
+    readonly agent?: string
+    readonly former?: number | undefined
+  })[]
   /** It completes an item. The token is kept, so that the completion can be retried. */
   readonly completes?: true
   /** Whether this answer means that the lease has ended. */
@@ -122,6 +132,8 @@ export interface Call<Name extends OperationName = OperationName> {
   readonly view: View
   readonly leases: LeaseFiles
   open(): Promise<Holdfast>
+  /** Creates no store, whatever the verb may do. Null if there is none yet. */
+  openExisting(): Promise<Holdfast | null>
   /** `piece`: the index of this request in a change that takes several, so that each gets its own idempotency key. */
   execute<Other extends OperationName>(
     operation: Other,

@@ -21,7 +21,7 @@ import { openThreaded } from '../runtime/thread/threaded-engine.ts'
 import { Holdfast } from './holdfast.ts'
 
 /**
- * Opens a store, and creates it if it does not exist: a path, `sqlite:path`, `sqlite::memory:` (private) or
+ * Opens a store, and creates it unless it exists or `mustExist` is set: a path, `sqlite:path`, `sqlite::memory:` (private) or
  * `postgres://…`. Until `close()`, this process renews the leases it holds and reclaims what others lost. In a worker
  * thread, close the store before the thread is terminated: the SQLite driver aborts the whole process if a thread is
  * terminated in the middle of a call.
@@ -55,6 +55,7 @@ export async function openBounded(
   const isThreaded = isPostgresUrl(url) && settings.background && !environment.isLocal
   const engine = await (isThreaded ? openThreaded : openEngine)(url, {
     environment,
+    mustExist: settings.mustExist,
     durability: settings.durability,
     busyTimeoutMs: settings.busyTimeoutMs,
     recoverOnOpen: settings.recovery.onOpen,

@@ -1,12 +1,56 @@
 /** The user this process acts for, by the numbers that file systems use. */
+import { closeSync, constants, fchownSync, fstatSync, openSync, readdirSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { noFollowFlags } from './access.ts'
+
+type Env = Readonly<Record<string, string | undefined>>
 
 /**
  * Owners whose files this user may rely on: the user, root, and under sudo the user who called it. Null if files have
  * no such owners (Windows).
  */
-export function trustedOwners(env: Readonly<Record<string, string | undefined>>): ReadonlySet<number> | null {
+export function trustedOwners(env: Env): ReadonlySet<number> | null {
   const own = process.getuid?.()
   if (own === undefined) return null
-  const caller = own === 0 && /^\d{1,10}$/.test(env.SUDO_UID ?? '') ? [Number(env.SUDO_UID)] : []
-  return new Set([own, 0, ...caller])
+  const caller = sudoCaller(env)
+  return new Set([own, 0, ...(caller === null ? [] : [caller])])
+}
+
+/** The user who called sudo; null without sudo. */
+function sudoCaller({ SUDO_UID }: Env): number | null {
+  return process.getuid?.() === 0 && /^\d{1,10}$/.test(SUDO_UID ?? '') ? Number(SUDO_UID) : null
+}
+
+/**
+ * A file that root has just created in a folder of the user who called sudo becomes theirs. A stranger's folder that
+ * took the place of one that was checked gets nothing.
+ */
+export function giveFileToCaller(descriptor: number, folder: string, env: Env = process.env): void {
+  const { uid, gid } = statSync(folder)
+  if (uid !== 0 && uid === sudoCaller(env)) fchownSync(descriptor, uid, gid)
+}
+
+/** The same for a new folder. It gets the caller's own group, unless it has inherited one. */
+export function giveFolderToCaller(folder: string, env: Env): void {
+  const caller = sudoCaller(env)
+  if (caller === null || statSync(dirname(folder)).uid !== caller) return
+  const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | noFollowFlags)
+  try {
+    const { uid, gid } = fstatSync(descriptor)
+    const group = /^\d{1,10}$/.test(env.SUDO_GID ?? '') ? Number(env.SUDO_GID) : gid
+    // The caller owns the parent and may have put another of root's folders there. An empty one gives nothing away.
+    if (uid === 0 && isEmpty(descriptor))
+      fchownSync(descriptor, caller, gid === process.getgid?.() ? group : gid)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** False also where a folder cannot be listed by its descriptor: then it stays root's. */
+function isEmpty(folder: number): boolean {
+  try {
+    return readdirSync(`/dev/fd/${folder}`).length === 0
+  } catch {
+    return false
+  }
 }

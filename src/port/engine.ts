@@ -28,6 +28,8 @@ export interface Executor {
 
 export interface EngineOptions {
   readonly environment: Environment
+  /** Refuses to create the store. */
+  readonly mustExist?: boolean | undefined
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
   /** The opener heals at once, so opening waits for a clock that nobody vouches for. */

@@ -1,7 +1,7 @@
 /** Opening and closing stores. */
 import { expect, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
-import { claimed, refusalCode } from '../support/outcomes.ts'
+import { claimed, refusal, refusalCode } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 forEachEngine((engine) => {
@@ -26,6 +26,20 @@ forEachEngine((engine) => {
     await Promise.all(handles.map((hf, number) => hf.queue('jobs').add(number)))
 
     expect(await handles[0]?.queue('jobs').stats()).toMatchObject({ total: 5 })
+  })
+
+  test('a store that must exist is refused while there is none, and nothing is created [S6-E2]', async () => {
+    const store = await engine.prepare()
+    const refusals = []
+    for (const background of [false, true])
+      refusals.push(await refusal(() => store.open({ mustExist: true, background })))
+    await store.open()
+
+    const found = await store.open({ mustExist: true })
+
+    expect(refusals.map(({ code }) => code)).toEqual(['NOT_FOUND', 'NOT_FOUND'])
+    expect(refusals[0]?.message).toContain('there is no store')
+    expect(await found.queue('jobs').add(1)).toMatchObject({ position: 1 })
   })
 
   test('a handle closed twice at once, and once more by `await using`, is closed once', async () => {

@@ -41,7 +41,9 @@ test('with sslmode=verify-full a certificate without a trusted authority is refu
 })
 
 test('with sslmode=verify-full a server is trusted only under the name in its certificate [X6]', async () => {
-  const byName = new URL(`${own.newStore()}&sslmode=verify-full`)
+  const store = own.newStore()
+  await openHere(store)
+  const byName = new URL(`${store}&sslmode=verify-full`)
   byName.hostname = 'localhost'
   const byOther = new URL(byName.href)
   byOther.hostname = '127.0.0.1'

@@ -508,9 +508,12 @@ export function query(store: string, sql: string): unknown[] {
   }
 }
 
+/** `npm run test:crash`, which has time for everything. */
+export const isThorough = process.env.HOLDFAST_TEST_ROUNDS === 'all'
+
 /** How often: a few times in `npm test`, and in `npm run test:crash` often enough for a race that is rarely lost. */
 export function often({ few, many }: { readonly few: number; readonly many: number }): number {
-  return process.env.HOLDFAST_TEST_ROUNDS === 'all' ? many : few
+  return isThorough ? many : few
 }
 
 /** Payloads of so many items. */

@@ -122,6 +122,21 @@ test.each(['with what others left beside it', 'on its own'])(
   },
 )
 
+test('a read-only file that is empty is no store, and not an old one for those who would create it [S5-23]', async (context) => {
+  const shell = aShell()
+  const file = join(shell.folder, 'store.db')
+  writeFileSync(file, '')
+  readOnly(file, 0o444)
+  chmodSync(shell.folder, 0o755)
+
+  const answer = await asStranger(shell.folder, '--store', file, 'status')
+  const creating = await asStranger(shell.folder, '--store', file, 'init')
+
+  context.skip(answer === null, 'another user cannot run the command here')
+  expect(answer).toMatchObject({ code: 3, stderr: expect.stringContaining('there is no store at') })
+  expect(creating).toMatchObject({ code: 10, stderr: expect.stringContaining('is no store yet') })
+})
+
 // It takes two users, one who may write and one who may not, and only root can be both.
 test.runIf(isRoot).each(['nobody else has open', 'others have open'])(
   'a user who may only read a store that %s sees what others write from then on [S5-23]',

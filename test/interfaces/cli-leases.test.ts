@@ -46,6 +46,25 @@ describe('the token of a lease', () => {
     expect(JSON.parse(readFileSync(join(folder, file), 'utf8'))).toMatchObject({ kind: 'item', token })
   })
 
+  test('that `run` exported is replaced once its command claims the same thing again, but by no other claim', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'one', '--key', 'T-1')
+    const first = (await shell.json('task', 'claim', 'T-1')) as unknown as { task: Claimed['item'] }
+    const { id, token } = first.task
+    const exported = { HOLDFAST_TOKEN: String(token), HOLDFAST_ID: id, HOLDFAST_KEY: 'T-1' }
+    const underRun = (...args: string[]) => shell.runWith({ env: exported }, ...args)
+
+    const released = await underRun('task', 'release', 'T-1')
+    await shell.run('task', 'claim', 'T-1')
+    const byOther = await underRun('task', 'renew', 'T-1')
+    await shell.run('task', 'release', 'T-1')
+    const claimed = await underRun('task', 'claim', 'T-1')
+    const done = await underRun('task', 'complete', 'T-1')
+
+    expect([released.code, byOther.code, claimed.code, done.code]).toEqual([0, 5, 0, 0])
+    expect(leaseFiles(shell)).toEqual([])
+  })
+
   test('need not be stored for a completion to succeed: the folder may belong to another user [S5c-44]', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
@@ -368,6 +387,20 @@ describe('a lease that was lost', () => {
     expect(claimed.code).toBe(4)
   })
 
+  test('does not keep its former holder from changing the task by force [S6-E1]', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'one', '--key', 'T-1')
+    await shell.run('task', 'claim', 'T-1')
+    await shell.run('queue', 'reclaim-stale', 'tasks', '0s')
+    await shell.run('task', 'claim', 'T-1', ...bob)
+    const update = ['task', 'update', 'T-1', '--priority', '1']
+
+    const refused = await shell.run(...update)
+    const forced = await shell.run(...update, '--force', '--reason', 'it is urgent')
+
+    expect([refused.code, forced.code]).toEqual([5, 0])
+  })
+
   test('stays lost if it was a lock’s, which can be acquired again [S6-E1]', async () => {
     const shell = aShell()
     await shell.run('init')
@@ -402,6 +435,72 @@ describe('a lease that was lost', () => {
     const renewed = await shell.run('lock', 'renew', 'gate')
 
     expect([lost.code, renewed.code]).toEqual([5, 0])
+  })
+
+  test('is held again once its lock is transferred back, under a token that is kept [S6-E1]', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    await shell.run('lock', 'acquire', 'deploy')
+    await shell.run('lock', 'transfer', 'deploy', 'bob', '--reason', 'she is away')
+    const lost = await shell.run('lock', 'renew', 'deploy')
+    const byBob = await shell.run('lock', 'renew', 'deploy', ...bob)
+    await shell.run('lock', 'transfer', 'deploy', 'ada', '--reason', 'she is back', '--agent', 'ops')
+
+    const codes = []
+    for (const name of ['renew', 'release']) codes.push((await shell.run('lock', name, 'deploy')).code)
+
+    expect([lost.code, byBob.code, ...codes]).toEqual([5, 0, 0, 0])
+  })
+
+  test.each([
+    ['the lock', []],
+    ['one of its slots', ['--slots', '2']],
+  ])('is not one that its agent transferred to itself and released: %s [S6-E1]', async (_, slots) => {
+    const shell = aShell()
+    await shell.run('init')
+    const acquire = ['lock', 'acquire', 'deploy', ...slots, '--json']
+    const first = JSON.parse((await shell.run(...acquire)).stdout)
+    const several = slots.length > 0
+    if (several) await shell.run(...acquire, ...bob)
+    const which = several ? ['--token', String(first.lock.lease.token)] : []
+    await shell.run('lock', 'transfer', 'deploy', 'ada', '--reason', 'for longer', ...which)
+    const released = await shell.run('lock', 'release', 'deploy')
+
+    const kept = leaseFiles(shell)
+    const never = await shell.run('lock', 'renew', 'deploy', '--agent', 'eve')
+    const renewed = await shell.run('lock', 'renew', 'deploy')
+
+    expect(released.code).toBe(0)
+    expect(kept).toHaveLength(several ? 1 : 0)
+    expect(renewed).toEqual(never)
+  })
+
+  test('is held again by commands under `run` once its lock is transferred back, unless that is another slot', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    const tokenOf = async (...args: string[]) => {
+      const { lock } = (await shell.json('lock', ...args)) as unknown as {
+        lock: { lease: { token: number } }
+      }
+      return lock.lease.token
+    }
+    const acquired = (...args: string[]) => tokenOf('acquire', 'gate', '--slots', '2', ...args)
+    const transfer = (token: number, to: string) =>
+      tokenOf('transfer', 'gate', to, '--token', String(token), '--reason', 'r', '--agent', 'ops')
+    const own = await acquired()
+    const env = { HOLDFAST_TOKEN: String(own), HOLDFAST_ID: 'gate', HOLDFAST_KIND: 'lock' }
+    const underRun = (verb: string) => shell.runWith({ env }, 'lock', verb, 'gate')
+
+    const other = await transfer(await acquired(...bob), 'ada')
+    const renewed = await underRun('renew')
+    const ofOther = await shell.run('lock', 'release', 'gate', '--token', String(other))
+    const away = await transfer(own, 'bob')
+    const lost = await underRun('renew')
+    await transfer(away, 'ada')
+    const back = [await underRun('renew'), await underRun('release')]
+
+    expect([renewed, ofOther, lost, ...back].map(({ code }) => code)).toEqual([0, 0, 5, 0, 0])
+    expect(renewed.stdout).toContain(String(own))
   })
 
   test.each([
@@ -518,6 +617,24 @@ describe('an idempotency key', () => {
     const removed = await shell.json(...cleanup)
 
     expect(removed).toMatchObject({ removed: 600 })
+  })
+
+  test('goes on with `msg clear` where it was interrupted, and then repeats its answer', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    const store = join(shell.folder, '.holdfast', 'store.db')
+    const hf = await open(store, { agent: 'ada', background: false, logger: false })
+    await hf.messages.register('bob')
+    await hf.messages.register('carol', { sendsPerMinute: 0 })
+    for (let number = 0; number < 30; number++)
+      await hf.messages.sendWithAck('bob', { agent: 'carol', content: number })
+    await hf.execute('messages.clearPendingAcks', {}, { idempotencyKey: 'k' })
+    await hf.close()
+
+    const clear = () => shell.json('msg', 'clear', '--yes', '--idempotency-key', 'k')
+
+    expect([await clear(), await clear()]).toMatchObject([{ cancelled: 30 }, { cancelled: 30 }])
+    expect((await shell.run('msg', 'pending')).stdout).toBe('(none)\n')
   })
 })
 

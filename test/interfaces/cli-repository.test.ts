@@ -1,22 +1,25 @@
 /** A folder belongs to whoever wrote it: what a cloned repository brings along decides nothing that could hurt. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import {
+import fs, {
   chmodSync,
   chownSync,
   existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
-import { noStranger, stranger } from '../support/stranger.ts'
+import { anOpenFolder, colleague, holdfastAs, noStranger, stranger } from '../support/stranger.ts'
 
 /** A mount in a namespace of its own ends with the process that made it. */
 const canMount = spawnSync('unshare', ['-m', 'sh', '-c', 'mount -t tmpfs none /mnt']).status === 0
@@ -470,10 +473,7 @@ describe('links that came with a repository', () => {
     expect(existsSync(join(parent, '.holdfast'))).toBe(false)
   })
 
-  test.each([
-    ['below a store of the user', ['init', '--here', '--shared'], {}],
-    ['beside a store that is named', ['init', '--shared'], { HOLDFAST_URL: 'own.db' }],
-  ])('a linked .holdfast is not opened to others by `init` %s [S5d-1]', async (_, command, env) => {
+  test('a linked .holdfast is not opened to others by `init` below a store of the user [S5d-1]', async () => {
     const shell = aShell()
     const [keys, unpacked] = [join(shell.folder, 'keys'), join(shell.folder, 'unpacked')]
     mkdirSync(keys, { mode: 0o700 })
@@ -482,12 +482,34 @@ describe('links that came with a repository', () => {
     writeFileSync(join(keys, 'id'), 'secret', { mode: 0o600 })
     symlinkSync(keys, join(unpacked, '.holdfast'))
 
-    const answer = await inClone(shell, unpacked, env as Record<string, string>)(...command)
+    const answer = await inClone(shell, unpacked)('init', '--here', '--shared')
 
     expect(answer).toMatchObject({ code: 1, stderr: expect.stringContaining('symbolic link') })
     expect([statSync(keys).mode & 0o7777, statSync(join(keys, 'id')).mode & 0o777]).toEqual([0o700, 0o600])
     expect(readdirSync(keys)).toEqual(['id'])
   })
+})
+
+test('config set accepts no line that somebody takes back while it looks [S5d-1]', async () => {
+  const shell = aShell()
+  const { repository, config } = aClone(shell, 'agent = "eve"\n')
+  const openSync = fs.openSync.bind(fs)
+  let reads = 0
+  const opening = vi.spyOn(fs, 'openSync').mockImplementation((path, ...how) => {
+    // A text for how it is opened means that it is written.
+    if (path === config && typeof how[0] === 'number' && ++reads === 3) truncateSync(config)
+    return openSync(path, ...how)
+  })
+  syncBuiltinESMExports()
+  onTestFinished(() => {
+    opening.mockRestore()
+    syncBuiltinESMExports()
+  })
+
+  const answer = await inClone(shell, repository)('config', 'set', 'namespace', 'team')
+
+  expect(reads).toBeGreaterThan(0)
+  expect(answer.code === 0 && readFileSync(config, 'utf8').includes('eve')).toBe(false)
 })
 
 describe('a .holdfast of another user', () => {
@@ -510,6 +532,111 @@ describe('a .holdfast of another user', () => {
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('HOLDFAST_URL') })
     expect(bySudo.code).toBe(0)
   })
+
+  test.skipIf(noStranger)(
+    'can be configured by that user under sudo, and stays readable to them [S5d-2]',
+    async () => {
+      const shell = aShell()
+      const { repository, holdfast, config } = aClone(shell, '')
+      for (const path of [holdfast, config]) chownSync(path, stranger.uid, stranger.gid)
+      const bySudo = inClone(shell, repository, { SUDO_UID: String(stranger.uid) })
+
+      const answer = await bySudo('config', 'set', 'namespace', 'team')
+
+      expect(answer.code).toBe(0)
+      expect(statSync(config)).toMatchObject(stranger)
+    },
+  )
+
+  test.skipIf(noStranger).each([
+    ['config set', ['config', 'set', 'namespace', 'team']],
+    ['init', ['init']],
+    ['the first task', ['task', 'add', 'one']],
+  ])('that %s creates under sudo belongs to the caller, if the folder around it does [S5d-2]', (_, args) => {
+    const [theirs, another] = [anOpenFolder(), anOpenFolder()]
+    chownSync(theirs, stranger.uid, stranger.gid)
+    chownSync(another, colleague.uid, colleague.gid)
+    const sudo = { SUDO_UID: String(stranger.uid), SUDO_GID: String(stranger.gid) }
+    const env = { ...cleanEnvironment(), ...sudo, XDG_STATE_HOME: join(anOpenFolder(), 'state') }
+
+    for (const cwd of [theirs, another])
+      execFileSync(process.execPath, [program, ...args], { cwd, env, stdio: 'pipe' })
+    const used = holdfastAs(stranger, { cwd: theirs }, 'task', 'add', 'two', '--namespace', 'default')
+
+    const ownersIn = (folder: string) =>
+      readdirSync(folder, { recursive: true }).map((name) => statSync(join(folder, String(name))).uid)
+    expect(used).toMatchObject({ status: 0 })
+    expect(new Set(ownersIn(theirs))).toEqual(new Set([stranger.uid]))
+    expect(new Set(ownersIn(another))).toEqual(new Set([0]))
+  })
+
+  test.skipIf(noStranger)(
+    'gets no file from root when it takes the place of the checked one during config set [S5d-2]',
+    async () => {
+      const shell = aShell()
+      const { repository, holdfast } = aClone(shell, '')
+      const [theirs, checked] = [join(shell.folder, 'theirs'), join(shell.folder, 'checked')]
+      mkdirSync(theirs)
+      chownSync(theirs, colleague.uid, colleague.gid)
+      chownSync(holdfast, stranger.uid, stranger.gid)
+      const opened = vi.spyOn(fs, 'fchmodSync').mockImplementationOnce(() => {
+        renameSync(holdfast, checked)
+        renameSync(theirs, holdfast)
+      })
+      syncBuiltinESMExports()
+      onTestFinished(() => {
+        opened.mockRestore()
+        syncBuiltinESMExports()
+      })
+
+      await inClone(shell, repository, { SUDO_UID: String(stranger.uid) })(
+        'config',
+        'set',
+        'namespace',
+        'team',
+      )
+
+      const owners = readdirSync(checked).map((name) => statSync(join(checked, name)).uid)
+      expect(opened).toHaveBeenCalledOnce()
+      expect(owners).not.toContain(colleague.uid)
+    },
+  )
+
+  test.skipIf(noStranger)(
+    'does not become the caller’s under sudo if it was put in the place of the new one [S5d-2]',
+    async () => {
+      const shell = aShell()
+      const { repository, holdfast } = aClone(shell, '')
+      rmSync(holdfast, { recursive: true })
+      chownSync(repository, stranger.uid, stranger.gid)
+      const secrets = join(repository, 'secrets')
+      mkdirSync(secrets, { mode: 0o700 })
+      writeFileSync(join(secrets, 'key'), 'of root')
+      const { openSync } = fs
+      const opened = vi.spyOn(fs, 'openSync').mockImplementation((path, flags, mode) => {
+        if (path === holdfast && existsSync(secrets)) {
+          renameSync(holdfast, join(shell.folder, 'new'))
+          renameSync(secrets, holdfast)
+        }
+        return openSync(path, flags, mode)
+      })
+      syncBuiltinESMExports()
+      onTestFinished(() => {
+        opened.mockRestore()
+        syncBuiltinESMExports()
+      })
+
+      await inClone(shell, repository, { SUDO_UID: String(stranger.uid) })(
+        'config',
+        'set',
+        'namespace',
+        'team',
+      )
+
+      expect(existsSync(secrets)).toBe(false)
+      expect(statSync(holdfast).uid).toBe(0)
+    },
+  )
 
   test('that everybody may write to is skipped above the work tree, with one warning [S5d-2]', async () => {
     const shell = aShell()

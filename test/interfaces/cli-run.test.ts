@@ -242,6 +242,16 @@ await hf.close()`
     expect(isRunning(run.pid)).toBe(false)
   })
 
+  // On a busy machine, the loss may be noticed before the command has ended.
+  test('that ended before the loss was noticed is not said to have been stopped', { retry: 3 }, async () => {
+    const force = `'${process.execPath}' '${program}' lock force-release over --reason test`
+
+    const answer = await shared.run('run', '--lock', 'over', '--', 'sh', '-c', `${force} > /dev/null; exit 3`)
+
+    expect(answer.code).toBe(5)
+    expect(answer.stderr).toContain('lock over was lost; the command had ended with exit code 3')
+  })
+
   test('that ignores TERM is killed, with everything it started', async () => {
     const deaf = `trap '' TERM; sh -c 'trap "" TERM; echo "grandchild $$" >> deaf.pids; exec sleep 60' & wait; exec sleep 60`
     const run = await working(shared, 'deaf', ['--lock', 'deaf', '--kill-after', '200ms'], deaf)

@@ -1,6 +1,6 @@
 /** Which store a command works on, and what is set where. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { aShell, type Shell } from '../support/cli.ts'
@@ -201,15 +201,35 @@ describe('init', () => {
     expect((await shell.run('config', 'print')).stdout).toContain('team')
   })
 
-  test('--here creates one below another', async () => {
+  test('of a store that is named leaves the folder alone, and opens nothing else to a group', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    const below = join(shell.folder, 'below')
+    mkdirSync(below)
+    const mode = () => statSync(join(shell.folder, '.holdfast')).mode & 0o7777
+
+    const made = await shell.runWith({ cwd: below }, 'init', '--store', 'other.db', '--json')
+    const again = await shell.runWith({ cwd: below }, 'init', '--store', 'other.db', '--json')
+    const shared = await shell.run('init', '--store', 'other.db', '--shared')
+
+    const store = join(below, 'other.db')
+    expect(JSON.parse(made.stdout)).toMatchObject({ created: true, folder: null, config: null, store })
+    expect(JSON.parse(again.stdout)).toMatchObject({ created: false, store })
+    expect((await storeFrom(shell, below)).value).toBe(join(shell.folder, '.holdfast', 'store.db'))
+    expect([shared.code, mode()]).toEqual([2, 0o700])
+  })
+
+  test('--here creates one below another, ready to be read', async () => {
     const shell = aShell()
     await shell.run('init')
     const below = join(shell.folder, 'below')
     mkdirSync(below)
 
     await shell.runWith({ cwd: below }, 'init', '--here')
+    const read = await shell.runWith({ cwd: below }, 'status')
 
     expect((await storeFrom(shell, below)).value).toBe(join(below, '.holdfast', 'store.db'))
+    expect(read.code).toBe(0)
   })
 })
 

@@ -1,17 +1,16 @@
 /** `holdfast config`. */
-import { chmodSync, renameSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { closeSync, fchmodSync, openSync, renameSync, writeFileSync } from 'node:fs'
 import { withoutPassword } from '../../domain/store-url.ts'
 import { InvalidError } from '../../errors.ts'
 import { fileModeIn } from '../../host/access.ts'
-import { trustedOwners } from '../../host/user.ts'
-import { type ConfigKey, configKeys, readConfig, withSetting } from '../config-file.ts'
+import { giveFileToCaller, trustedOwners } from '../../host/user.ts'
+import { type ConfigKey, configKeys, withSetting } from '../config-file.ts'
 import { lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
 import { makeHome } from '../home.ts'
-import { configName, findHome } from '../location.ts'
-import { inspectSettings, refusal, type Settings, settingReaders } from '../settings.ts'
-import { isTrusted, trust } from '../trust.ts'
+import { findHome } from '../location.ts'
+import { inspectSettings, refusal, type Settings, settingReaders, variables } from '../settings.ts'
+import { trust } from '../trust.ts'
 import { verb } from '../verb.ts'
 
 interface Shown {
@@ -60,6 +59,24 @@ function shownSettings({ store, namespace, agent, durability, busyTimeoutMs }: S
   }
 }
 
+/** The rest says whose folders may be used, and where it is kept which files the user has accepted. */
+function withoutSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const names: readonly string[] = Object.values(variables)
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !names.includes(name)))
+}
+
+/** As open to others as its folder. Under sudo, the user who called it must still be able to read the file. */
+function writeIn(folder: string, file: string, text: string, env: NodeJS.ProcessEnv): void {
+  const descriptor = openSync(file, 'wx', 0o600)
+  try {
+    writeFileSync(descriptor, text)
+    fchmodSync(descriptor, fileModeIn(folder))
+    giveFileToCaller(descriptor, folder, env)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
 export const configVerbs = [
   verb({
     name: 'print',
@@ -98,17 +115,15 @@ export const configVerbs = [
     async act({ io, rest: [name = '', value = ''] }) {
       const setting = settingOf(name, value)
       const home = findHome(io.cwd, trustedOwners(io.env))
-      makeHome(home)
-      const config = await readConfig(join(home.folder, configName))
-      const [foreign] = (await inspectSettings({ ...io, env: {} }, {})).forbidden.filter(
-        ({ key }) => key !== setting,
-      )
+      makeHome(home, io)
+      // One reading: what is checked is what is accepted.
+      const { config, forbidden } = await inspectSettings({ ...io, env: withoutSettings(io.env) }, {})
+      const foreign = forbidden.find(({ key }) => key !== setting)
       // Accepting the whole file would also accept what someone else wrote into it.
-      if (foreign && !isTrusted(config, io)) throw refusal(foreign, config)
+      if (foreign) throw refusal(foreign, config)
       const text = await withSetting(config, setting, value)
       const fresh = `${config.path}.${process.pid}`
-      writeFileSync(fresh, text, { flag: 'wx', mode: 0o600 })
-      chmodSync(fresh, fileModeIn(home.folder))
+      writeIn(home.folder, fresh, text, io.env)
       renameSync(fresh, config.path)
       trust({ path: config.path, text }, io)
       return { file: config.path, setting, value: withoutPassword(value, ':…') }

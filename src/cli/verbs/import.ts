@@ -1,5 +1,4 @@
 /** `holdfast import`: takes over work from other programs. */
-import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { counted } from '../../domain/count.ts'
 import type { Holdfast } from '../../handle/holdfast.ts'
@@ -12,7 +11,6 @@ import type { ImportOptions, ImportReport } from '../../import/report.ts'
 import type { TextSource } from '../../import/source.ts'
 import { importZjj } from '../../import/zjj.ts'
 import { type Drawing, lines } from '../drawing.ts'
-import { storeFile } from '../home.ts'
 import { readStdin } from '../io.ts'
 import { ProgressLine } from '../progress-line.ts'
 import { type Call, type OwnOption, type Verb, verb } from '../verb.ts'
@@ -60,8 +58,8 @@ async function takeOver(call: Call, take: Source['take']): Promise<ImportReport>
     onProgress: ({ phase, done, total }) => line.show({ done, total, what: phase }),
   } satisfies ImportOptions
   try {
-    const file = storeFile(call.settings.store.value)
-    if (file === null || existsSync(file)) return await take(await call.open(), call, options)
+    const existing = await call.openExisting()
+    if (existing) return await take(existing, call, options)
     // Create no store for a dry run, nor for a file that turns out to be refused.
     const tried = await tryOut((hf) => take(hf, call, { ...options, dryRun: true }))
     return options.dryRun ? tried : await take(await call.open(), call, options)

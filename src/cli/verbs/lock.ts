@@ -14,7 +14,7 @@ import { type Column, drawTable } from '../layout.ts'
 import { type Call, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 import { forPid } from './claim-options.ts'
-import { acquiring, holderText, lockLine } from './item-text.ts'
+import { acquiring, holderText, lockGrant, lockLine } from './item-text.ts'
 import { progressBar } from './progress-text.ts'
 import { manyRequests, waitOption, waitOptionMs } from './wait.ts'
 
@@ -182,6 +182,9 @@ export const lockVerbs = [
   verb({
     operation: 'locks.transfer',
     positional: ['name', 'to'],
+    grants: (lock, { input }) => [
+      { ...lockGrant(lock), agent: input.to as string, former: input.token as number | undefined },
+    ],
     text: (lock, view) => `${lockLine(lock, view)}, held by ${lock.holder ?? ''}`,
   }),
   verb({

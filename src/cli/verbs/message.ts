@@ -138,8 +138,10 @@ export const messageVerbs = [
     },
     async act(call) {
       const dryRun = call.input.dryRun === true
-      // Cancel no more than there were at the start: messages sent in the meantime are not meant.
-      const before = await countPending(call)
+      // Cancel no more than there were at the start: messages sent in the meantime are not meant. Under a key, go on to
+      // the end: a repeated command is told of messages that were cancelled before it counted.
+      const before =
+        dryRun || call.idempotencyKey === undefined ? await countPending(call) : Number.POSITIVE_INFINITY
       if (dryRun || before === 0) return { cancelled: before, dryRun }
       const execute = (piece: number) => call.execute('messages.clearPendingAcks', call.input, piece)
       const countOf = (done: readonly { cancelled: number }[]) => sumOf(done, ({ cancelled }) => cancelled)

@@ -103,7 +103,6 @@ async function runCommand(call: Call): Promise<Ran | NotClaimed> {
     }
     const ran = await underLease(taken, { hf, call, signals, sharesTerminal })
     if (call.isJson) printJsonTalk(call.io, ran)
-    else if (ran.outcome === 'lost') printTalk(call.io, lostText(taken))
     return ran
   } finally {
     signals.end()
@@ -135,10 +134,6 @@ function tellWaiting(answer: NotClaimed, { lock, queue, task }: RunRequest, call
 
 /** Outcomes that waiting may change. */
 const passing = ['held', 'offered', 'blocked', 'paused', 'full', 'empty']
-
-function lostText({ kind, id }: RunSubject): string {
-  return `holdfast: the lease of ${kind} ${id} was lost; the command was stopped`
-}
 
 /** What a command runs with. */
 interface RunScope {
@@ -177,7 +172,7 @@ async function underLease(subject: RunSubject, scope: RunScope): Promise<Ran> {
     const own = await printOwnEnding(subject, scope)
     if (own !== null) return ranTo(subject, own, 'command', exitCodeOfEnding(await child.ended))
     await child.stop()
-    return lost(subject)
+    return lost(subject, 'the command was stopped', call)
   } catch (error) {
     if (error instanceof NotStartedError) await subject.giveBack('the command could not be started')
     throw error
@@ -227,7 +222,9 @@ async function settle(subject: RunSubject, ending: Ending, scope: RunScope): Pro
   if (outcome === 'failed' && !scope.call.isJson) printTalk(scope.call.io, failedText(subject, exitCode))
   if (outcome !== 'lost') return ranTo(subject, outcome, 'run', exitCode)
   const own = await printOwnEnding(subject, scope)
-  return own === null ? lost(subject) : ranTo(subject, own, 'command', exitCode)
+  return own === null
+    ? lost(subject, `the command had ended with exit code ${exitCode}`, scope.call)
+    : ranTo(subject, own, 'command', exitCode)
 }
 
 /** A command that finished its work itself has not lost its lease, so it may keep running until it exits. */
@@ -254,7 +251,8 @@ function failedText({ kind, id }: RunSubject, exitCode: number): string {
   return `holdfast: ${kind} ${id} failed with exit code ${exitCode}; \`holdfast explain ${id}\` says what happens next`
 }
 
-function lost(subject: RunSubject): Ran {
+function lost(subject: RunSubject, how: string, { io, isJson }: Call): Ran {
+  if (!isJson) printTalk(io, `holdfast: the lease of ${subject.kind} ${subject.id} was lost; ${how}`)
   return ranTo(subject, 'lost', 'other', errorCodes.LEASE_LOST.exit)
 }
 

@@ -92,11 +92,11 @@ async function bothOf(meetings: [Promise<Met>, Promise<Met>]): Promise<[Met, Met
 async function prepareStore(
   { connection, facts }: Met,
   address: Address,
-  { manualGraceMs, environment }: EngineOptions,
+  { mustExist, manualGraceMs, environment }: EngineOptions,
 ): Promise<{ manualGraceMs: number; branch: MarkedBranch }> {
   const run = runOn(connection)
   try {
-    await Promise.all([run(begin), migrate(run, address, { wasThere: facts.mark !== null })])
+    await Promise.all([run(begin), migrate(run, address, { wasThere: facts.mark !== null, mustExist })])
     const [grace, look] = await Promise.all([
       settleManualGrace(run, manualGraceMs),
       lookAtBranch(run, null),

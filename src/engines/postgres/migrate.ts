@@ -1,7 +1,7 @@
 /** Numbered migrations, applied in order inside one transaction; any number of processes may open at once. */
 import type { Facts } from '../../error-facts.ts'
 import { HoldfastError } from '../../errors.ts'
-import { migrationsIn } from '../migration.ts'
+import { migrationsIn, noStoreAt } from '../migration.ts'
 import type { Address } from './address.ts'
 import { isLockedOut } from './classify.ts'
 import { assertOwnSchema } from './ownership.ts'
@@ -21,7 +21,11 @@ export function schemaVersion(): number {
  * Creates the schema of a store or brings it up to date. Throws for a foreign, newer or damaged one; the caller rolls
  * back and nothing was changed. A role that may not create anything can open a store that is as new as this program.
  */
-export async function migrate(run: Run, address: Address, { wasThere = false } = {}): Promise<void> {
+export async function migrate(
+  run: Run,
+  address: Address,
+  { wasThere = false, mustExist = false }: { wasThere?: boolean; mustExist?: boolean | undefined } = {},
+): Promise<void> {
   const { schema } = address
   const look = async () => {
     // A store that was there has been found to be ours. Otherwise a stranger may have made the schema since.
@@ -30,7 +34,12 @@ export async function migrate(run: Run, address: Address, { wasThere = false } =
     return found
   }
   // First without the lock: anybody who may connect can hold it, and an existing store must still open.
-  if (isCurrent(await look())) return
+  const there = await look()
+  if (isCurrent(there)) return
+  if (mustExist && there.version === 0) {
+    assertFit(there, schema)
+    throw noStoreAt(address.shown)
+  }
   const lock = run('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`holdfast schema ${schema}`])
   const [, found] = await Promise.all([lock, look()]).catch((error) => {
     throw isLockedOut(error) ? lockedOut(schema, error) : error

@@ -16,6 +16,7 @@ import type { Command } from '../../port/command.ts'
 import type { Decision } from '../../port/decision.ts'
 import type { Engine, EngineOptions, StoreStatus, StoreWarning } from '../../port/engine.ts'
 import { Cascades, leavesWaiting } from '../cascade.ts'
+import { noStoreAt } from '../migration.ts'
 import { apply } from './apply.ts'
 import { Bells } from './bells.ts'
 import { atCommit, classify, isBusy, isUnwritable, unsettled } from './classify.ts'
@@ -25,7 +26,7 @@ import { driver } from './driver.ts'
 import { load } from './load.ts'
 import { lookAhead } from './loaders/recovery.ts'
 import { assertUsableAtOpen, assertUsableStore, readManualGrace, writeManualGrace } from './marks.ts'
-import { isCurrent, migrate, schemaVersion } from './migrate.ts'
+import { isCurrent, isMade, migrate, schemaVersion } from './migrate.ts'
 import { changingError, isReadOnly, openReadable, type ReadableStore, readOnlyError } from './readable.ts'
 import { RowCache, RowCaches } from './row-cache.ts'
 import type { Source } from './rows.ts'
@@ -97,7 +98,8 @@ async function openWritable(at: StoreLocation, options: EngineOptions): Promise<
     connection = opened
     turn.watch(() => opened.pragma('data_version'))
     // Checked before changing any setting, so that another program's file is left untouched.
-    await turn.take(() => isCurrent(opened, location))
+    const isThere = await turn.take(() => isMade(opened, location))
+    if (options.mustExist && !isThere) throw noStoreAt(location)
     if (file) await turn.take(() => removeStrayIndex(opened, location))
     await turn.take(() => opened.configure(location, options.durability))
     const prepared = await prepareStore(opened, at, options)

@@ -6,12 +6,13 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import { HoldfastError } from '../../errors.ts'
 import type { EngineOptions } from '../../port/engine.ts'
+import { noStoreAt } from '../migration.ts'
 import { isUnwritable } from './classify.ts'
 import { knownOffset } from './clock.ts'
 import { Connection } from './connection.ts'
 import { lookAt } from './file-stats.ts'
 import { assertUsableAtOpen, readManualGrace } from './marks.ts'
-import { isCurrent } from './migrate.ts'
+import { isCurrent, isMade } from './migrate.ts'
 import { hasLog } from './store-log.ts'
 import { assertLogCame } from './store-name.ts'
 
@@ -36,17 +37,18 @@ export function isReadOnly(location: string): boolean {
   }
 }
 
-type ReadingOptions = Pick<EngineOptions, 'environment' | 'maxReadBytes'>
+type ReadingOptions = Pick<EngineOptions, 'environment' | 'mustExist' | 'maxReadBytes'>
 
 /** Null if there is nothing to read. */
 export function openReadable(
   location: string,
-  { environment, maxReadBytes }: ReadingOptions,
+  { environment, mustExist, maxReadBytes }: ReadingOptions,
 ): ReadableStore | null {
   if (!existsSync(location)) return null
   const { connection, isCurrent: isFileCurrent } = openUnwritten(location, maxReadBytes)
   try {
     connection.exec('begin')
+    if (!isMade(connection, location)) throw mustExist ? noStoreAt(location) : unmade(location)
     if (!isCurrent(connection, location)) throw tooOld(location)
     assertUsableAtOpen(connection, location)
     assertLogCame(connection, location)
@@ -89,6 +91,14 @@ function openUnwritten(
 function stampOf(location: string): string {
   const { size, mtimeNs } = lookAt(location) ?? {}
   return `${size} ${mtimeNs} ${hasLog(location)}`
+}
+
+function unmade(location: string): HoldfastError {
+  return new HoldfastError('STORE_UNFIT', {
+    what: `${location} is no store yet, and is read-only for this process`,
+    next: 'create the store as a user who can write to the file',
+    facts: { location },
+  })
 }
 
 function tooOld(location: string): HoldfastError {

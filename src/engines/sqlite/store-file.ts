@@ -8,10 +8,11 @@ import { type BigIntStats, closeSync, fchmodSync, fstatSync, openSync, readdirSy
 import { dirname } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { fileModeIn } from '../../host/access.ts'
-import type { StoreWarning } from '../../port/engine.ts'
+import { giveFileToCaller } from '../../host/user.ts'
+import type { EngineOptions, StoreWarning } from '../../port/engine.ts'
+import { noStoreAt } from '../migration.ts'
 import { Connection } from './connection.ts'
 import { idOf, lookAt } from './file-stats.ts'
 import { helperWarnings } from './helper-file.ts'
@@ -34,7 +35,11 @@ const replaced = 'replaced by another file'
 export async function findStoreFile(
   location: string,
   turn: Turn,
-  { environment, file: expected }: { readonly environment: Environment; readonly file?: string | undefined },
+  {
+    environment,
+    mustExist,
+    file: expected,
+  }: Pick<EngineOptions, 'environment'> & Partial<Pick<EngineOptions, 'mustExist' | 'file'>>,
 ): Promise<{ file: StoreFile; warnings: readonly StoreWarning[] }> {
   assertLocal(location, environment)
   const found = lookAt(location)
@@ -42,6 +47,7 @@ export async function findStoreFile(
   if (expected !== undefined && (found === null || idOf(found) !== expected))
     throw lostError(location, found === null ? gone : replaced)
   assertNoStrayLog(location)
+  if (found === null && mustExist) throw noStoreAt(location)
   if (found === null) await makeStoreFile(location, turn)
   const stats = found ?? lookAt(location)
   if (stats === null) throw lostError(location, gone)
@@ -56,8 +62,9 @@ export async function findStoreFile(
 }
 
 /**
- * Creates the file closed to others from the start, whatever the umask says; SQLite gives its log the same mode. This
- * is the only descriptor of a store ever opened here, and only for a file that nobody can have opened before.
+ * Creates the file closed to others from the start, whatever the umask says; SQLite gives its log the same mode and
+ * owner. This is the only descriptor of a store ever opened here, and only for a file that nobody can have opened
+ * before.
  */
 async function makeStoreFile(location: string, turn: Turn): Promise<void> {
   try {
@@ -65,6 +72,7 @@ async function makeStoreFile(location: string, turn: Turn): Promise<void> {
     const descriptor = openSync(location, 'wx', mode)
     try {
       fchmodSync(descriptor, mode)
+      giveFileToCaller(descriptor, dirname(location))
     } finally {
       closeSync(descriptor)
     }

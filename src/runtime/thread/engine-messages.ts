@@ -9,6 +9,7 @@ import type { CaretakerNews } from '../caretaker/caretaker-messages.ts'
 
 export interface EngineThreadData {
   readonly url: string
+  readonly mustExist?: boolean | undefined
   readonly durability: 'full' | 'normal'
   readonly busyTimeoutMs: number
   readonly recoverOnOpen: boolean

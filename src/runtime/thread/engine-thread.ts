@@ -27,6 +27,7 @@ let caretaker: Caretaker | null = null
 try {
   engine = await openEngine(data.url, {
     environment: systemEnvironment,
+    mustExist: data.mustExist,
     durability: data.durability,
     busyTimeoutMs: data.busyTimeoutMs,
     recoverOnOpen: data.recoverOnOpen,

@@ -70,10 +70,10 @@ export class ThreadedEngine implements OpenedEngine {
   }
 
   #start(opened: () => void, failed: (error: unknown) => void): void {
-    const { durability, busyTimeoutMs, patienceMs, manualGraceMs, healing } = this.#options
+    const { mustExist, durability, busyTimeoutMs, patienceMs, manualGraceMs, healing } = this.#options
     // A restarted thread has leases to renew first, and heals later.
     const recoverOnOpen = this.#options.recoverOnOpen && this.#status === null
-    const settings = { durability, busyTimeoutMs, patienceMs, recoverOnOpen, manualGraceMs }
+    const settings = { mustExist, durability, busyTimeoutMs, patienceMs, recoverOnOpen, manualGraceMs }
     const reclaims = healing?.reclaims ?? false
     const workerData: EngineThreadData = { url: this.#url, ...settings, reclaims }
     const file = new URL('./engine-thread.js', import.meta.url)
