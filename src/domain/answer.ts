@@ -2,7 +2,7 @@
  * Answers from recipients; each applies to the message and all its deliveries. An answer ends the lease of a retry in
  * flight.
  */
-import { closeDelivery, isOpen, postpone } from './delivery.ts'
+import { closeDelivery, isOpen, nextAttemptAt, postpone } from './delivery.ts'
 import type { Clocks } from './item.ts'
 import { changeDeliveries, closeThread, countAcked, due, isInReach, type Thread } from './message.ts'
 import { policyOf } from './message-damage.ts'
@@ -67,21 +67,32 @@ export function askAgain(
   )
 }
 
-/** A recipient is working on it: its delivery's deadline, or that of the level, is extended. */
+/**
+ * A recipient is working on it: its delivery's deadline, or that of the level, is extended. Nothing comes earlier than
+ * it would have: others on the level may have asked for more time.
+ */
 export function progress(
   thread: Thread,
   agent: string,
   { note, extendMs }: { note: string | null; extendMs: number },
   at: Clocks,
 ): Thread {
-  const nextAt = at.now + extendMs
-  const heard = changeDeliveries(thread, (delivery) =>
-    delivery.recipient === agent && isOpen(delivery)
-      ? postpone(delivery, policyOf(thread.message), { nextAt, note, progressAt: at.wall })
-      : delivery,
-  )
+  const until = at.now + extendMs
+  const policy = policyOf(thread.message)
+  const heard = changeDeliveries(thread, (delivery) => {
+    if (delivery.recipient !== agent || !isOpen(delivery)) return delivery
+    const nextAt = laterOf(until, nextAttemptAt(delivery, policy, at.now))
+    const extended = postpone(delivery, policy, { nextAt, note, progressAt: at.wall })
+    const { givesUpAt } = extended
+    return givesUpAt === null ? extended : { ...extended, givesUpAt: laterOf(givesUpAt, delivery.givesUpAt) }
+  })
   const isTold = thread.deliveries.some(
     (delivery) => delivery.recipient === agent && delivery.level > 0 && isOpen(delivery),
   )
-  return isTold && thread.message.state === 'escalated' ? due(heard, nextAt) : heard
+  const { state, dueAt } = thread.message
+  return isTold && state === 'escalated' ? due(heard, laterOf(until, dueAt)) : heard
+}
+
+function laterOf(time: number, planned: number | null): number {
+  return planned === null ? time : Math.max(time, planned)
 }

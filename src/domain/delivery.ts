@@ -164,6 +164,15 @@ export function deferDelivery(delivery: Delivery, until: number): Delivery {
   return { ...delivery, nextDueAt: until, allowedAt: until, givesUpAt, version: delivery.version + 1 }
 }
 
+/** When it is sent again if there is no answer; null if never. For an attempt in flight, as if it ended now. */
+export function nextAttemptAt(
+  { agent, attempts, nextDueAt }: Delivery,
+  policy: RedeliveryPolicy,
+  now: number,
+): number | null {
+  return agent === null ? nextDueAt : schedule(policy, attempts + 1, now).nextDueAt
+}
+
 /** Whether it was deferred to exactly this time. */
 export function hasAllowance(row: { readonly allowedAt: number | null }, dueAt: number | null): boolean {
   return row.allowedAt !== null && row.allowedAt === dueAt

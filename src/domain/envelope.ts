@@ -21,7 +21,7 @@ export interface Envelope {
   readonly sender: string
   /** Whom this delivery is for. */
   readonly recipient: string
-  /** The address registered for the recipient; for the adapter. */
+  /** The address registered for the recipient with this adapter. */
   readonly address: string | null
   /** What kind of message it is. */
   readonly type: string
@@ -86,7 +86,8 @@ export function envelopeOf(
     marker,
     sender,
     recipient: delivery.recipient,
-    address: recipient.address,
+    // The recipient may have registered another adapter since, and an address means something only to its own.
+    address: recipient.adapter === delivery.adapter ? recipient.address : null,
     type,
     content,
     context,

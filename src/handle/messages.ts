@@ -131,14 +131,16 @@ export class Messages {
 
   /** Cancels messages that are still waiting for an answer, all of them or those of one sender. Returns how many. */
   async clearPendingAcks(options: OptionsFor<'messages.clearPendingAcks'> = {}): Promise<number> {
-    const { sender } = optionsOf('messages.clearPendingAcks', options)
-    const pending = await this.getPendingCount({ sender })
+    const { sender, idempotencyKey } = optionsOf('messages.clearPendingAcks', options)
+    // Stop at the number there is at the start, so that messages sent in the meantime are not cancelled too. Under a
+    // key, go on to the end: a repeated call is told of messages that were cancelled before it counted.
+    const most =
+      idempotencyKey === undefined ? await this.getPendingCount({ sender }) : Number.POSITIVE_INFINITY
     const pieces = await askInPieces(
       'messages.clearPendingAcks',
       options,
       (asked) => this.#session.ask('messages.clearPendingAcks', {}, asked),
-      // Stop at the number there was at the start, so that messages sent in the meantime are not cancelled too.
-      (done) => sumOf(done, ({ cancelled }) => cancelled) >= pending,
+      (done) => sumOf(done, ({ cancelled }) => cancelled) >= most,
     )
     return sumOf(pieces, ({ cancelled }) => cancelled)
   }

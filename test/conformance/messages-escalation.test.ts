@@ -236,6 +236,43 @@ forEachEngine((engine) => {
       expect(await passAfter(post, 1)).toMatchObject({ dead: 1 })
     })
 
+    test('a progress answer does not take away the time that another agent asked for [A5] [A6]', async () => {
+      const post = await openPost(engine)
+      const ladder = [{ to: ['carol', 'dave'], waitMs: 5_000 }]
+      const { message } = await post.messages.sendWithAck('bob', { content: 1, ...short, ladder })
+      await passAfter(post, 1_000)
+      await passAfter(post, 1_000)
+
+      await post.messages.progressAck(message.id, { agent: 'carol', extendMs: 60_000 })
+      await post.messages.progressAck(message.id, { agent: 'dave', extendMs: 1_000 })
+
+      expect(await passAfter(post, 59_999)).toMatchObject({ dead: 0 })
+      expect(await passAfter(post, 1)).toMatchObject({ dead: 1 })
+    })
+
+    test('a sender is told by its own adapter, even if there are more agents than one level tells [A5]', async () => {
+      const post = await openPost(engine)
+      const pigeon = recorder()
+      post.messages.adapter('pigeon', pigeon)
+      await post.messages.register('alice', { adapter: 'pigeon' })
+      for (let number = 0; number < 100; number++) await post.messages.register(`a-${number}`)
+      const { message } = await post.messages.sendWithAck('bob', { content: 1, delaysMs: [1_000] })
+      await passAfter(post, 1_000)
+      await passAfter(post, 1_000)
+
+      expect(pigeon.heard).toMatchObject([{ id: message.id, recipient: 'alice', level: 1 }])
+    })
+
+    test('an agent that is named twice on a level is told once [A5]', async () => {
+      const post = await openPost(engine)
+      const ladder = [{ to: ['carol', 'dave', 'carol'], waitMs: 5_000 }]
+      await post.messages.sendWithAck('bob', { content: 1, ...short, ladder })
+      await passAfter(post, 1_000)
+      await passAfter(post, 1_000)
+
+      expect((await post.messages.inbox({ agent: 'carol' })).messages).toHaveLength(1)
+    })
+
     test('an agent that could not be reached by the escalation is retried on schedule [A5] [A13]', async () => {
       const post = await openPost(engine)
       let isDown = true

@@ -35,6 +35,18 @@ forEachEngine((engine) => {
     expect(await post.messages.get(message.id)).toMatchObject({ state: 'sent' })
   })
 
+  test('a retry gives no adapter the address that the recipient registered with another one since [A13]', async () => {
+    const post = await openPost(engine)
+    const pigeon = await reachBob(post)
+    await post.messages.register('bob', { address: 'loft 3', agent: 'bob' })
+    await post.messages.sendWithAck('bob', { content: 1 })
+    await post.messages.processRetries()
+    await post.messages.register('bob', { adapter: 'raven', address: 'tower 1', agent: 'bob' })
+    await passAfter(post, 30_000)
+
+    expect(pigeon.heard.map(({ address }) => address)).toEqual(['loft 3', null])
+  })
+
   test('nothing is sent before its time, and after one retry the next is 60 s away [A3] [A8]', async () => {
     const post = await openPost(engine)
     const { message } = await post.messages.sendWithAck('bob', { content: 1 })

@@ -178,6 +178,22 @@ forEachEngine((engine) => {
     expect(await messages.getPendingCount()).toBe(0)
   })
 
+  test('clearing that was interrupted goes on under its idempotency key, and then repeats its answer [A11]', async () => {
+    const { messages, hf } = await openPost(engine)
+    await messages.register('carol', { sendsPerMinute: 0 })
+    for (let number = 0; number < 30; number++)
+      await messages.sendWithAck('bob', { agent: 'carol', content: number })
+    const key = { idempotencyKey: 'clear-1' }
+    await hf.execute('messages.clearPendingAcks', {}, key)
+
+    const cleared = await messages.clearPendingAcks(key)
+    const left = await messages.getPendingCount()
+    const { message } = await messages.sendWithAck('bob', { content: 'later' })
+
+    expect([cleared, left, await messages.clearPendingAcks(key)]).toEqual([30, 0, 30])
+    expect(await messages.get(message.id)).toMatchObject({ state: 'sent' })
+  })
+
   test('an inbox is sorted by urgency, then age, and read page by page [A11]', async () => {
     const { messages } = await openPost(engine)
     for (const [content, priority] of [

@@ -30,6 +30,13 @@ test('a message whose answer is no longer awaited is marked as such [S5c-47]', (
   expect(marks).toEqual(['[DEAD]', '[DEAD]', '[ESCALATED]', '[UNACKNOWLEDGED]', '[RETRY-3]', '[RETRY-3]'])
 })
 
+test('an address is given only to the adapter it was registered with [A13]', () => {
+  const moved = { ...bob, adapter: 'raven', address: 'tower 1' }
+
+  expect(envelopeOf(message, toBob(), bob, 2).address).toBe('loft 3')
+  expect(envelopeOf(message, toBob(), moved, 2).address).toBeNull()
+})
+
 test('every attempt carries the id of the message and its own [A1] [A3]', () => {
   const envelope = envelopeOf(message, toBob(), bob, 2)
 

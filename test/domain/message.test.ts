@@ -3,7 +3,15 @@ import { describe, expect, test } from 'vitest'
 import { acknowledge, askAgain, progress, refuse } from '../../src/domain/answer.ts'
 import type { Delivery } from '../../src/domain/delivery.ts'
 import { escalate, giveUp, shouldEscalate } from '../../src/domain/escalation.ts'
-import { cancel, due, importMessage, putOff, redrive, type Thread } from '../../src/domain/message.ts'
+import {
+  cancel,
+  changeDeliveries,
+  due,
+  importMessage,
+  putOff,
+  redrive,
+  type Thread,
+} from '../../src/domain/message.ts'
 import { unregistered } from '../../src/domain/recipient.ts'
 import { aThread, freeze, pigeonPost } from './message-samples.ts'
 import { at } from './samples.ts'
@@ -133,14 +141,49 @@ test('another attempt is given only to the one that asks, and only while it is o
 test('progress buys time: for the delivery, and after escalation for the level [A6]', () => {
   const thread = aThread(['bob'])
   const escalated = escalate(exhausted(thread), find, at)
-  const said = { note: 'half', extendMs: 1_000 }
+  const said = { note: 'half', extendMs: 600_000 }
 
   expect(progress(thread, 'bob', said, at)).toMatchObject({
     message: { dueAt: null },
-    deliveries: [{ nextDueAt: at.now + 1_000, progressAt: at.wall }],
+    deliveries: [{ nextDueAt: at.now + 600_000, progressAt: at.wall }],
   })
-  expect(progress(escalated, 'eve', said, at).message.dueAt).toBe(at.now + 1_000)
+  const inFlight = changeDeliveries(thread, (delivery) => ({ ...delivery, nextDueAt: null }))
+  expect(progress(inFlight, 'bob', said, at).deliveries).toMatchObject([{ nextDueAt: at.now + 600_000 }])
+  expect(progress(escalated, 'eve', said, at).message.dueAt).toBe(at.now + 600_000)
   expect(progress(escalated, 'kim', said, at).message).toBe(escalated.message)
+})
+
+test('progress takes no time away: not its own, and not what others of the level asked for [A6]', () => {
+  const thread = aThread(['bob'])
+  const escalated = escalate(exhausted(thread), find, at)
+  const extended = progress(escalated, 'eve', { note: null, extendMs: 600_000 }, at)
+  const said = { note: null, extendMs: 1_000 }
+
+  expect(progress(thread, 'bob', said, at).deliveries).toMatchObject([
+    { nextDueAt: at.now + 30_000, givesUpAt: at.now + 330_000 },
+  ])
+  expect(progress(extended, 'ada', said, at).message.dueAt).toBe(at.now + 600_000)
+})
+
+test('progress shortens no wait for an answer: not after the last attempt, and not while one is sent [A6]', () => {
+  const long = { note: null, extendMs: 600_000 }
+  const short = { note: null, extendMs: 1_000 }
+  const tried = changeDeliveries(aThread(['bob']), (delivery) => ({
+    ...delivery,
+    attempts: 4,
+    nextDueAt: null,
+  }))
+  const sending = changeDeliveries(aThread(['bob']), (delivery) => ({
+    ...delivery,
+    agent: 'courier',
+    attempts: 2,
+    nextDueAt: null,
+  }))
+
+  const twice = progress(progress(tried, 'bob', long, at), 'bob', short, at)
+
+  expect(twice.deliveries).toMatchObject([{ nextDueAt: null, givesUpAt: at.now + 720_000 }])
+  expect(progress(sending, 'bob', short, at).deliveries).toMatchObject([{ nextDueAt: at.now + 120_000 }])
 })
 
 test('a deferred message keeps its position, and a refusal in the meantime does not advance it [A5]', () => {

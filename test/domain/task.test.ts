@@ -118,6 +118,7 @@ describe('a change of a task', () => {
     ['one in review', aTask('review'), {}],
     ['one whose lease lapsed', aTask('in_progress', { expiresAt: at.now - 1 }), {}],
     ['a held one with force', held, { force: true }],
+    ['a held one with force, whatever token it had', held, { force: true, token: held.token - 1 }],
     ['a held one by its holder', held, { token: held.token }],
   ])('is allowed on %s [T14]', (_, item, request) => {
     expect(assertMayEdit(item, { agent: 'ada', token: undefined, ...request }, at.now)).toEqual({

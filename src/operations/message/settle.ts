@@ -63,7 +63,8 @@ export const settle = operation({
       }
     }
     const ladders = messages.map((message) => policyOf(message).ladder[message.level]?.to ?? [])
-    const names = ladders.flatMap((to) => (to === '*' ? [] : to))
+    // Everybody may be more than are loaded, and the sender is told in any case.
+    const names = ladders.flatMap((to, index) => (to === '*' ? (messages[index]?.sender ?? []) : to))
     return ask(
       {
         deliveries: deliveriesOf(...messages),
@@ -74,9 +75,10 @@ export const settle = operation({
       ({ deliveries, named, everybody, allowances }) => {
         const limits = new Allowances(allowances, context.now)
         const find = (sender: string) => (to: readonly string[] | '*') => {
-          if (to !== '*') return to.map((name) => findRecipient(named, name) ?? unregistered(name))
+          const known = (name: string) => findRecipient(named, name) ?? unregistered(name)
+          if (to !== '*') return [...new Set(to)].map(known)
           const others = everybody ? allRecipients(everybody) : []
-          const all = others.some(({ name }) => name === sender) ? others : [unregistered(sender), ...others]
+          const all = others.some(({ name }) => name === sender) ? others : [known(sender), ...others]
           return all.slice(0, maxRecipients)
         }
         const steps = threadsOf(messages, deliveries).map((thread) => ({
