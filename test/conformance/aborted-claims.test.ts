@@ -1,6 +1,7 @@
 /** A signal that has fired claims nothing. */
 import type { Holdfast } from 'holdfast'
 import { expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 interface Asking {
@@ -63,5 +64,5 @@ forEachEngine((engine) => {
 })
 
 async function eventCount(hf: Holdfast): Promise<number> {
-  return (await hf.execute('events.list', { since: 0, limit: 1000 })).events.length
+  return (await readFeed(hf)).length
 }

@@ -103,6 +103,32 @@ forEachEngine((engine) => {
     )
   })
 
+  test('a signal ends a wait within 2 s while a turn in line cannot be taken [L16]', async () => {
+    const { hf, env, store } = await engine.open({ agent: 'holder', background: false })
+    const other = await store.open({ agent: 'next', background: false })
+    await take(hf, 'deploy', { agent: 'person', leaseMs: 3_000 })
+    const end = new AbortController()
+    let ended = ''
+    const wait = { waitMs: minuteMs, signal: end.signal }
+    const waiting = other.locks.acquireLock('deploy', wait).catch((reason: unknown) => {
+      ended = String(reason)
+    })
+    await env.advance(1_000)
+    const letGo = await store.damage.holdUpWriters()
+    await env.advance(3_000)
+
+    end.abort(new Error('no longer needed'))
+    await env.advance(2_100)
+    const endedAs = ended
+    await letGo()
+    await env.advance(5_000)
+    await waiting
+
+    expect(endedAs).toBe('Error: no longer needed')
+    expect(await waitersIn(store)).toEqual([])
+    expect((await hf.locks.getCurrentLockInfo('deploy')).isLocked).toBe(false)
+  })
+
   test('a handle that closes gives up its waits and positions [L16]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'holder' })
     const other = await store.open({ agent: 'next' })

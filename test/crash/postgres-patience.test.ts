@@ -71,6 +71,29 @@ test('[S5-10] a server that is found again and falls silent does not restart any
   })
 })
 
+test('[S5-10] a call that has given up changes nothing, even if later calls of its batch are tried again', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(store), { background: false, environment: hurried, patienceMs })
+  await hf.queue('q').add('before')
+  const inAWhile = () => new Promise((resolve) => hurried.timer(3_000, () => resolve(null), true))
+  proxy.cut()
+
+  // The first looks for the server; the other two wait behind it and share the next batch.
+  const first = waitOf(() => hf.queue('q').add('first'))
+  await inAWhile()
+  const second = waitOf(() => hf.queue('q').add('second'))
+  await inAWhile()
+  // The first item of a queue is tried twice, because the queue has to be created too.
+  const third = hf.queue('new').add('third')
+  await Promise.all([first, second])
+  proxy.mend()
+  await third
+
+  const { items } = await hf.queue('q').list()
+  expect(items.map(({ payload }) => payload)).toEqual(['before'])
+})
+
 /** On the hurried clock. */
 async function waitOf(call: () => Promise<unknown>): Promise<number> {
   const askedAt = hurried.monotonic()

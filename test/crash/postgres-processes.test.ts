@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { claimed, refusal } from '../support/outcomes.ts'
-import { ownServer } from './server-store.ts'
+import { ownServer, schemaOf } from './server-store.ts'
 import {
   type Actor,
   type ActorOptions,
@@ -31,6 +31,34 @@ if (hasOneMachine) console.log('tests with two machines are skipped: this user h
 
 /** The goal is a second; on a machine with other things to do it may take longer, but never a lease of 30 s. */
 const promptMs = 5000
+
+test('commands that read, take work or try out an import create no store in a database without one [S6-E2]', async () => {
+  const store = own.newStore()
+  const cli = new URL('../../dist/cli/main.js', import.meta.url).pathname
+  const holdfast = (...words: string[]) =>
+    run(process.execPath, [cli, ...words], { env: { HOLDFAST_URL: store } })
+  const client = await own.connect()
+  const hasSchema = async () => {
+    const { rowCount } = await client.query('select from pg_namespace where nspname = $1', [schemaOf(store)])
+    return rowCount === 1
+  }
+
+  const refused = await Promise.all([
+    holdfast('status'),
+    holdfast('queue', 'next', 'jobs'),
+    holdfast('run', '--queue', 'jobs', '--', 'true'),
+  ])
+  const completed = await holdfast('complete', '--', 'queue', 'show', '')
+  const issues = new URL('../support/fixtures/beads.jsonl', import.meta.url).pathname
+  const tried = await holdfast('import', 'beads', issues, '--dry-run')
+  const isThereBefore = await hasSchema()
+  const added = await holdfast('queue', 'add', 'jobs', '1')
+
+  expect(refused.map(({ code }) => code)).toEqual([3, 3, 3])
+  for (const { stderr } of refused) expect(stderr).toContain('there is no store at postgres')
+  expect([completed.code, tried.code, isThereBefore]).toEqual([0, 0, false])
+  expect([added.code, await hasSchema()]).toEqual([0, true])
+})
 
 test('another process of the same machine reruns the item of a killed worker at once [X6] [Q13]', async () => {
   const store = own.newStore()

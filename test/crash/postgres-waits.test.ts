@@ -18,11 +18,16 @@ const hurried: typeof systemEnvironment = {
   timer: (ms, callback, isRef) => systemEnvironment.timer(ms / speed, callback, isRef),
 }
 
-const waits: Record<string, (hf: Holdfast) => Promise<unknown>> = {
-  'a lock': (hf) => hf.locks.acquireLock('deploy', { waitMs }),
-  'an item': (hf) => hf.queue('q').next({ waitMs }),
-  'an item and the lock of its queue': (hf) => hf.queue('q').nextWithLock({ waitMs }),
-  'a task': (hf) => hf.tasks.claimNext({ waitMs }),
+interface Wait {
+  readonly waitMs: number
+  readonly signal?: AbortSignal
+}
+
+const waits: Record<string, (hf: Holdfast, wait?: Wait) => Promise<unknown>> = {
+  'a lock': (hf, wait = { waitMs }) => hf.locks.acquireLock('deploy', wait),
+  'an item': (hf, wait = { waitMs }) => hf.queue('q').next(wait),
+  'an item and the lock of its queue': (hf, wait = { waitMs }) => hf.queue('q').nextWithLock(wait),
+  'a task': (hf, wait = { waitMs }) => hf.tasks.claimNext(wait),
 }
 
 describe.each(['cut', 'stall'] as const)('the connection to the server is %s', (fault) => {
@@ -48,6 +53,21 @@ describe.each(['cut', 'stall'] as const)('the connection to the server is %s', (
     await until('its place in line is free', async () => {
       return (await holder.locks.getCurrentLockInfo('deploy')).waiting === 0
     })
+  })
+
+  test.each(Object.entries(waits))('a signal ends the wait for %s soon', async (_, wait) => {
+    const proxy = await own.openProxy()
+    const hf = await openHere(proxy.through(own.newStore()), { background: false, environment: hurried })
+    const abort = new AbortController()
+    proxy[fault]()
+
+    const waiting = wait(hf, { waitMs: 60_000, signal: abort.signal }).then(() => 'claimed', String)
+    const abortedAt = hurried.monotonic()
+    abort.abort(new Error('not wanted any more'))
+
+    expect(await waiting).toBe('Error: not wanted any more')
+    expect(hurried.monotonic() - abortedAt).toBeLessThan(2_000 + lateMs)
+    proxy.mend()
   })
 })
 

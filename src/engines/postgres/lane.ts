@@ -217,13 +217,15 @@ export class Lane {
 
   /** Runs commands together while that works, else one by one, so that only the command at fault fails. */
   async #settle(batch: readonly Waiting[]): Promise<void> {
+    // An attempt that had to look for the server may have given some of them up.
+    const left = () => batch.filter(({ isGivenUp }) => !isGivenUp)
     for (let attempt = 1; attempt <= attemptsTogether; attempt++) {
-      const failure = await this.#try(batch)
+      const failure = await this.#try(left())
       if (failure === null) return
       if (!mayTryAgain(failure)) break
     }
     let lockedOut = 0
-    for (const waiting of batch) {
+    for (const waiting of left()) {
       // Each has waited as long as it may. When two in a row were locked out, the fault is not with one of them.
       if (lockedOut >= 2)
         waiting.reject(this.#typed((await this.#unconfirmed()) ?? new RetryBatch('kept out')))
@@ -318,8 +320,12 @@ export class Lane {
   /** Returns the commands that have time left and gives up the others. */
   #inTime(batch: readonly Waiting[], giveUp: (waiting: Waiting) => void): Waiting[] {
     const now = this.#isGivenUp ? Number.POSITIVE_INFINITY : this.#environment.monotonic()
-    for (const waiting of batch) if (waiting.deadline <= now) giveUp(waiting)
-    return batch.filter(({ deadline }) => deadline > now)
+    for (const waiting of batch) {
+      if (waiting.deadline > now) continue
+      waiting.isGivenUp = true
+      giveUp(waiting)
+    }
+    return batch.filter(({ isGivenUp }) => !isGivenUp)
   }
 
   /** Heals in a separate transaction. Its failure is reported and keeps nobody from claiming. */
@@ -420,7 +426,7 @@ export class Lane {
       this.#acknowledged = this.#sent
     }
     for (const waiting of left) waiting.wasDeferred = true
-    this.#line.putBack(left)
+    this.#line.putBack(left.filter(({ isGivenUp }) => !isGivenUp))
     for (const [waiting, answer] of answers) {
       if ('error' in answer) waiting.reject(answer.error)
       else waiting.resolve(answer.result)

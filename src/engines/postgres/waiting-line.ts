@@ -22,6 +22,8 @@ export interface Waiting {
   alsoSearchesKeys: boolean
   /** A batch was closed without it. */
   wasDeferred: boolean
+  /** Its caller was told that no server could be reached in time, so it must not run any more. */
+  isGivenUp: boolean
   /** How often it was answered in part, because an open transaction held the rest back. */
   reads: number
   /** How many commands may share a batch with it, itself included. */
@@ -48,6 +50,7 @@ export function waitingFor(asked: Asked): Waiting {
     moreNames: new Set(),
     alsoSearchesKeys: false,
     wasDeferred: false,
+    isGivenUp: false,
     reads: 0,
     maxInBatch: maxBatch,
   }

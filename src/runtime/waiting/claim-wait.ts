@@ -44,16 +44,18 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
   const { environment, engine } = session
   const deadline = environment.monotonic() + wait.waitMs
   let probedAt = environment.monotonic()
+  const soon = <Asked>(asked: Promise<Asked>) => inTime(session, asked, deadline, undefined, wait.signal)
   for (;;) {
     wait.signal?.throwIfAborted()
     const { patienceMs } = untilDeadline(session, deadline)
-    const answer = await inTime(session, wait.claim(patienceMs), deadline, (late) => wait.giveBack(late))
+    const claimed = wait.claim(patienceMs)
+    const answer = await inTime(session, claimed, deadline, (late) => wait.giveBack(late), wait.signal)
     if (wait.isEnough(answer)) return answer
     const claimedAt = environment.monotonic()
     for (let ready = false; !ready; ) {
       const wakeUp = wakeOn(session, { kind: 'queue', name: wait.queue }, wait.signal)
       try {
-        const seen = await inTime(session, look(session, wait, deadline), deadline)
+        const seen = await soon(look(session, wait, deadline))
         const leftMs = deadline - environment.monotonic()
         if (leftMs <= 0) return answer
         await wakeUp.sleep(Math.min(nextLookMs(environment, seen, lookEveryMs), leftMs))
@@ -65,11 +67,11 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
       const now = environment.monotonic()
       if (session.settings.recovery.onWait && now - probedAt >= probeEveryMs) {
         probedAt = now
-        await inTime(session, healTheDead(session), deadline)
+        await soon(healTheDead(session))
       }
-      const seen = await inTime(session, look(session, wait, deadline), deadline)
+      const seen = await soon(look(session, wait, deadline))
       const hasLapsed = hasLapsedSince(claimedAt, seen, environment.monotonic())
-      const isWanted = seen.ready && (await inTime(session, isThere(session, wait, deadline), deadline))
+      const isWanted = seen.ready && (await soon(isThere(session, wait, deadline)))
       ready = isWanted || hasLapsed || now - claimedAt >= claimEveryMs || now >= deadline
     }
   }

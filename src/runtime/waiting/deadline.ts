@@ -35,25 +35,36 @@ function leftUntil(deadline: number, now: number): number {
 }
 
 /**
- * Returns the answer if it comes before the deadline; a request made close to it gets up to 2 s past it. Throws
- * `Unanswered` after that, and hands an answer that still comes to `onLate`.
+ * Returns the answer if it comes before the deadline, or before the signal fires; a request made close to it gets up to
+ * 2 s past it. After that, throws `Unanswered` or the reason of the signal, and hands an answer that still comes to
+ * `onLate`.
  */
 export async function inTime<Answer>(
   { environment, engine }: { readonly environment: Environment; readonly engine: Pick<Engine, 'status'> },
   asked: Promise<Answer>,
   deadline: number,
   onLate: (answer: Answer) => Promise<unknown> | undefined = () => undefined,
+  signal?: AbortSignal,
 ): Promise<Answer> {
   const leftMs = leftUntil(deadline, environment.monotonic())
   const answered = new AbortController()
-  const late = pause(environment, leftMs, answered.signal).then(() => null)
+  let hurry = () => {}
+  const late = new Promise<null>((resolve) => {
+    const giveUpIn = (ms: number) => pause(environment, ms, answered.signal).then(() => resolve(null))
+    hurry = () => void giveUpIn(answerMs)
+    void giveUpIn(leftMs)
+  })
+  if (signal?.aborted) hurry()
+  else signal?.addEventListener('abort', hurry, { once: true })
   try {
     const first = await Promise.race([asked.then((answer) => ({ answer })), late])
     if (first !== null) return first.answer
   } finally {
     answered.abort()
+    signal?.removeEventListener('abort', hurry)
   }
   // Nobody is left to hear of a failure. What cannot be given back lapses, because nobody renews it.
   void asked.then(onLate).catch(() => {})
+  signal?.throwIfAborted()
   throw new Unanswered(engine.status.location)
 }

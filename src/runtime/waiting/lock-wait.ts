@@ -42,11 +42,17 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
   const tried = new Set<number>()
   let inLine: InLine | null = null
   let isSilent = false
+  let over = deadline
+  const giveUp = () => {
+    over = Math.min(deadline, environment.monotonic())
+  }
+  wait.signal?.addEventListener('abort', giveUp, { once: true })
   try {
     for (;;) {
       const requestedAt = environment.monotonic()
       const acquired = acquire(session, wait, inLine, deadline)
-      const answer = await inTime(session, acquired, deadline, (late) => giveBack(session, wait, late))
+      const onLate = (late: NamedAcquireOutcome) => giveBack(session, wait, late)
+      const answer = await inTime(session, acquired, deadline, onLate, wait.signal)
       if (answer.outcome !== 'waiting') {
         inLine?.strike?.()
         inLine = null
@@ -63,9 +69,10 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
     isSilent = error instanceof Unanswered
     throw error
   } finally {
+    wait.signal?.removeEventListener('abort', giveUp)
     if (inLine) {
       inLine.strike?.()
-      const left = leaveInTime(session, wait, inLine, deadline)
+      const left = leaveInTime(session, wait, inLine, over)
       // A store that did not answer in time is not waited for a second time.
       if (!isSilent) await left
     }
@@ -162,14 +169,12 @@ async function leave(session: Session, wait: LockWait, { waiter }: Waiting): Pro
   await session.call('locks.leaveLine', { name: wait.input.name, waiter }, wait.options)
 }
 
-/** While the store is unavailable the waiter stays in line and lapses, because nobody renews it. */
-async function leaveInTime(
-  session: Session,
-  wait: LockWait,
-  inLine: Waiting,
-  deadline: number,
-): Promise<void> {
-  const by = Math.min(deadline, session.environment.monotonic())
+/**
+ * While the store is unavailable the waiter stays in line and lapses, because nobody renews it. `over`: when the wait
+ * ended, by its deadline or its signal.
+ */
+async function leaveInTime(session: Session, wait: LockWait, inLine: Waiting, over: number): Promise<void> {
+  const by = Math.min(over, session.environment.monotonic())
   try {
     await inTime(session, leave(session, wait, inLine), by)
   } catch (error) {
