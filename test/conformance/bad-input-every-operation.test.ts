@@ -5,7 +5,7 @@ import { operations } from '../../src/operations/table.ts'
 import { type Hostile, hostileInputs, type Samples, soundInput } from '../support/hostile-input.ts'
 import { claimed } from '../support/outcomes.ts'
 import { isQuick } from '../support/quick.ts'
-import { forEachEngine, type Opened, type Store } from '../support/stores.ts'
+import { forEachEngine, type Opened, type Store, whenReadable } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
 forEachEngine((engine) => {
@@ -145,6 +145,7 @@ async function outcomeOf(call: () => Promise<unknown>, meant?: string): Promise<
 
 /** Everything events rebuild, and the last event. */
 async function contents(hf: Holdfast, store: Store): Promise<unknown> {
+  await whenReadable(hf)
   const { events } = (await hf.execute('events.list', { newest: true, limit: 1 })) as {
     events: { seq: number }[]
   }

@@ -120,6 +120,73 @@ forEachEngine((engine) => {
     expect(worked).toEqual([...letters, 'i', 'j'])
   })
 
+  test('resumed with only what is left, or after counts without keys, does all of it before it completes [L11]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const worked: string[] = []
+    const closed: number[] = []
+    const options = {
+      concurrency: 1,
+      gapMs: 0,
+      onComplete: ({ processed }: { processed: number }) => void closed.push(processed),
+    }
+    const pauseAtB = async (item: string) => {
+      if (item === 'b') await hf.runs.pause('c1')
+    }
+    await hf.locks.runBatch('c1', ['a', 'b', 'c', 'd', 'e'], pauseAtB, options)
+    await take(hf, 'global', { run: 'counted' })
+    await hf.runs.start('counted')
+    await hf.runs.record('counted', { done: 2 })
+    await hf.locks.releaseLock('global')
+
+    const resumed = await hf.locks.runBatch('c1', ['c', 'd', 'e'], (item) => worked.push(item), options)
+    const counted = await hf.locks.runBatch('counted', ['f', 'g', 'h'], (item) => worked.push(item), options)
+
+    expect(worked).toEqual(['c', 'd', 'e', 'f', 'g', 'h'])
+    expect([resumed, counted]).toMatchObject([
+      { outcome: 'completed', progress: { done: 5, total: 5 } },
+      { outcome: 'completed', progress: { done: 5, total: 5 } },
+    ])
+    expect(closed).toEqual([5, 5])
+  })
+
+  test('if no item may fail, resumed with only what failed repeats that and completes [L7]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const worked: string[] = []
+    const options = { concurrency: 1, gapMs: 0, completion: 'successful' } as const
+    const failLate = (item: string) => {
+      if (item > 'b') throw new Error('no ink')
+    }
+    const first = await hf.locks.runBatch('c1', ['a', 'b', 'c', 'd'], failLate, options)
+
+    const second = await hf.locks.runBatch('c1', ['c', 'd'], (item) => worked.push(item), options)
+
+    expect([first.outcome, worked]).toEqual(['failed', ['c', 'd']])
+    expect(second).toMatchObject({ outcome: 'completed', progress: { done: 4, failed: 0, total: 4 } })
+  })
+
+  test('if no item may fail, it is not completed while one that failed is not given again [L7]', async () => {
+    const { hf } = await engine.open({ agent: 'ada' })
+    const closed: unknown[] = []
+    const options = {
+      concurrency: 1,
+      gapMs: 0,
+      completion: 'successful',
+      onComplete: (run: unknown) => void closed.push(run),
+    } as const
+    const failLate = (item: string) => {
+      if (item > 'b') throw new Error('no ink')
+    }
+    await hf.locks.runBatch('c1', ['a', 'b', 'c', 'd'], failLate, options)
+
+    const second = await hf.locks.runBatch('c1', ['d', 'e'], () => {}, options)
+    const closedEarly = closed.length
+    const third = await hf.locks.runBatch('c1', ['c'], () => {}, options)
+
+    expect(second).toMatchObject({ outcome: 'failed', progress: { done: 4, failed: 1, total: 5 } })
+    expect(third).toMatchObject({ outcome: 'completed', progress: { done: 5, failed: 0, total: 5 } })
+    expect([closedEarly, closed.length]).toEqual([0, 1])
+  })
+
   test('losing the lock midway stops it; it neither records nor pauses its successor’s run [L12] [P1]', async () => {
     const { hf, env, store } = await engine.open({ agent: 'ada' })
     const successor = await store.open({ agent: 'bob' })

@@ -44,6 +44,21 @@ forEachEngine((engine) => {
       expect(first.lease?.signal.aborted).toBe(true)
     })
 
+    test('leaves the lock to one who gave the item back before and kept the lock [Q20]', async () => {
+      const { hf, store } = await engine.open({ agent: 'ada' })
+      const q = hf.queue('main', { slots: 2 })
+      const { item } = await q.add(null)
+      await q.nextWithLock()
+      await q.release(item.id)
+      const other = (await store.open({ agent: 'ben' })).queue('main')
+      await claimedWithLock(other.nextWithLock())
+
+      await hf.queue('main').cancel(item.id)
+
+      const { locks } = await hf.locks.list({ prefix: 'queue:main' })
+      expect(locks.map(({ holder }) => holder)).toEqual(['ada'])
+    })
+
     test('refuses every later write of its holder, with the cancellation as the reason [Q20]', async () => {
       const { q } = await openMerge(engine)
       await q.submit('w1', { headSha: 'abcd' })

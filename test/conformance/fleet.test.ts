@@ -1,6 +1,7 @@
 /** The fleet as a whole: status, find, explain, doctor, prime, watch. */
 import type { FleetExplanation, Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
 import { refusal, refusalCode } from '../support/outcomes.ts'
 import { machine } from '../support/processes.ts'
@@ -277,7 +278,7 @@ forEachEngine((engine) => {
       await hf.execute('store.noteCommitLoss', loss)
 
       const { findings } = await hf.fleet.doctor()
-      const { events } = (await hf.execute('events.list', { subject: 'store' })) as { events: object[] }
+      const events = (await readFeed(hf)).filter(({ subject }) => subject === 'store')
 
       expect(findings.find(({ check }) => check === 'commits')?.what).toContain('1 report')
       expect(events).toMatchObject([{ kind: 'store.commits_lost', agent: 'ada', detail: loss }])

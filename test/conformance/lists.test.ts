@@ -2,6 +2,7 @@
 import type { ListOptions, Queue, QueueItem } from 'holdfast'
 import { expect, test } from 'vitest'
 import { claimed } from '../support/outcomes.ts'
+import { isQuick } from '../support/quick.ts'
 import { forEachEngine } from '../support/stores.ts'
 
 const leaseMs = 1_000
@@ -26,7 +27,7 @@ forEachEngine((engine) => {
     const wrong: unknown[] = []
     for (const options of combinations(states)) {
       const expected = all.filter((item) => isWanted(item, options)).map(({ id }) => id)
-      for (const limit of [1, 1000]) {
+      for (const limit of isQuick ? [1] : [1, 1000]) {
         const found = await pages(jobs, { ...options, limit })
         if (JSON.stringify(found) !== JSON.stringify(expected)) wrong.push({ ...options, limit })
       }

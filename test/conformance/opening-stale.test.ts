@@ -1,6 +1,7 @@
 /** Opening a store in which much has lapsed: locks and what the dead held first, items for a moment, the rest beside the work. */
 import type { Holdfast, OpenOptions } from 'holdfast'
 import { describe, expect, test } from 'vitest'
+import { readFeed } from '../support/feed.ts'
 import { take } from '../support/locks.ts'
 import { collectLogs } from '../support/logs.ts'
 import { claimedMany } from '../support/outcomes.ts'
@@ -83,10 +84,7 @@ forEachEngine((engine) => {
 
     expect(named('lease.reclaimed')).toHaveLength(10)
     expect(named('recovery.completed')).toMatchObject([{ facts: { trigger: 'open', entriesReclaimed: 100 } }])
-    const { events } = (await hf.execute('events.list', { newest: true, limit: 500 })) as {
-      events: { kind: string }[]
-    }
-    expect(events.filter(({ kind }) => kind === 'item.reclaimed')).toHaveLength(100)
+    expect((await readFeed(hf)).filter(({ kind }) => kind === 'item.reclaimed')).toHaveLength(100)
   })
 })
 

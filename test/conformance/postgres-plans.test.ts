@@ -22,6 +22,7 @@ interface Node {
   readonly 'Index Name'?: string
   readonly 'Index Cond'?: string
   readonly 'Recheck Cond'?: string
+  readonly Filter?: string
   readonly 'Plan Rows': number
   readonly Plans?: readonly Node[]
 }
@@ -44,7 +45,9 @@ test.skipIf(url === undefined)('every statement finds its rows by an index [S5e-
   await populate(hf)
   await lookAround(hf)
   await multiply(admin, schema)
-  await admin.query('set enable_seqscan = off')
+  // As the engine sets them.
+  for (const way of ['seqscan', 'hashjoin', 'mergejoin', 'bitmapscan', 'material'])
+    await admin.query(`set enable_${way} = off`)
   const faults: string[] = []
   const sent = [...texts].filter(
     (text) => /^(select|with|update|delete)\b/.test(text) && text.includes(schema),
@@ -105,26 +108,31 @@ async function lookAround(hf: Holdfast): Promise<void> {
   await hf.recovery.getRecoveryStats()
   await hf.recovery.detectAndRecoverStale()
   await jobs.cleanup({ maxAgeMs: 3_600_000 })
+  for (const options of [{}, { outcome: 'failed' as const }]) await hf.runs.outcomes('run-1', options)
+  const past = { from: 1, ageMs: 0 }
+  await hf.execute('retention.run', { items: past, runs: past, answers: past, instances: past })
   await hf.state.list({ prefix: 'c' })
   await hf.tasks.addTask('Print the guide', { labels: ['docs'], owner: 'olga' })
 }
 
 /** Thousands of rows of everything that grows, so that the planner knows it. */
 async function multiply(admin: pg.Client, schema: string): Promise<void> {
-  for (const [table, key, condition, count] of [
-    ['item', 'id', "phase = 'closed' and state = 'done'", 20_000],
+  const copies = [
+    ['item', 'id', "phase = 'closed' and state = 'done'", 10_000],
     ['item', 'id', "phase = 'ready'", 4000],
     ['ready_word', 'item', "field = 'owner'", 4000],
     ['ready_word', 'item', "field = 'host'", 4000],
-    ['event', 'seq', "kind = 'item.claimed'", 20_000],
+    ['event', 'seq', "kind = 'item.claimed'", 10_000],
     ['event', 'seq', "subject = 'state'", 1000],
-    ['message', 'id', 'true', 5000],
-    ['delivery', 'id', 'true', 5000],
-    ['answer', 'key', 'true', 5000],
-    ['outcome', 'id', 'true', 5000],
-    ['image', 'id', 'true', 5000],
-    ['state', 'key', 'true', 5000],
-  ] as const) {
+    ['message', 'id', 'closed_at is null', 3000],
+    ['message', 'id', 'closed_at is not null', 3000],
+    ['delivery', 'id', 'true', 3000],
+    ['answer', 'key', 'true', 3000],
+    ['outcome', 'id', 'true', 3000],
+    ['image', 'id', 'true', 3000],
+    ['state', 'key', 'true', 3000],
+  ] as const
+  for (const [table, key, condition, count] of copies) {
     const { rows } = await admin.query<{ name: string }>(
       'select column_name as name from information_schema.columns where table_schema = $1 and table_name = $2',
       [schema, table],
@@ -142,7 +150,8 @@ async function multiply(admin: pg.Client, schema: string): Promise<void> {
        select ${values.join(', ')} from (select * from ${schema}.${table} where ${condition} limit 1) model, generate_series(1, ${count})`,
     )
   }
-  await admin.query(`analyze`)
+  const grown = new Set(copies.map(([table]) => `${schema}.${table}`))
+  await admin.query(`analyze ${[...grown].join(', ')}`)
 }
 
 /** What stands right below a limit is in order, and read no further than that. */
@@ -151,7 +160,7 @@ function faultOf(node: Node, isLimited = false): string | null {
   const index = node['Index Name'] ?? node.Plans?.[0]?.['Index Name'] ?? ''
   const condition = node['Index Cond'] ?? node['Recheck Cond'] ?? ''
   const isWide = type === 'Seq Scan' || /^\(namespace = [^)]*\)$/.test(condition)
-  if (growing.includes(table) && isWide && !isLimited && !small.test(index))
+  if (growing.includes(table) && isWide && !(isLimited && node.Filter === undefined) && !small.test(index))
     return `${type} on ${table} by ${index}`
   if (type.includes('Sort') && node['Plan Rows'] > 2000) return `${type} of ${node['Plan Rows']} rows`
   return (

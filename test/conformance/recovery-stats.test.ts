@@ -147,6 +147,24 @@ forEachEngine((engine) => {
       expect(other).toMatchObject({ totals: { failures: 0 }, lastError: null })
     })
 
+    test('while another failure is being written is counted for others too [S5-11]', async () => {
+      const recovery = { onOpen: false, onClaim: true, everyMs: 0, probeEveryMs: 0 }
+      const { hf, env, store } = await engine.open({ recovery, agent: 'ada' })
+      const other = await store.open({ ...off, agent: 'zoe' })
+      for (const queue of ['jobs', 'letters']) await addTo(hf, queue, 2)
+      await claimed(hf.queue('jobs').next({ agent: 'bob', leaseMs: 1_000 }))
+      await env.advance(1_001)
+      const mend = await store.damage.failRecovery()
+
+      // The second claim runs together with the record of the first failure.
+      for (const queue of ['jobs', 'letters']) await hf.queue(queue).next({ agent: 'cy' })
+      await mend()
+      for (let writes = 0; writes < 3; writes++) await hf.queue('others').add(writes)
+
+      expect(await other.recovery.getRecoveryStats()).toMatchObject({ totals: { failures: 2 } })
+      expect(await other.queue('letters').getRecoveryStats()).toMatchObject({ totals: { failures: 1 } })
+    })
+
     test('on request says so, with what to do, and is counted [S5-11] [S5-18]', async () => {
       const { hf, env, store } = await engine.open({ ...off, agent: 'ada' })
       await addTo(hf, 'jobs', 1)

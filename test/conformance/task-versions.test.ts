@@ -197,6 +197,25 @@ forEachEngine((engine) => {
       expect(calls).toBe(maxAttempts)
     })
 
+    test('takes no idempotency key, which could not cover several attempts [T14]', async () => {
+      const { hf } = await openWithTask(engine)
+      const options = { idempotencyKey: 'k1', maxAttempts: 2 }
+
+      const code = await refusalCode(() => hf.tasks.updateWithRetry('T-1', () => ({ title: 'two' }), options))
+
+      expect(code).toBe('INVALID')
+      expect(await hf.tasks.getTask('T-1')).toMatchObject({ title: 'one' })
+    })
+
+    test('ignores an option that is undefined [T14]', async () => {
+      const { hf } = await openWithTask(engine)
+      const options = { idempotencyKey: undefined, agent: undefined }
+
+      const updated = await hf.tasks.updateWithRetry('T-1', () => ({ title: 'two' }), options)
+
+      expect(updated).toMatchObject({ title: 'two', version: 2 })
+    })
+
     test('does not repeat what failed for another reason, and may decide to leave the task as it is', async () => {
       const { hf } = await openWithTask(engine)
       const before = await present(hf.tasks.getTask('T-1'))

@@ -17,7 +17,7 @@ import type { Lease } from '../../runtime/lease/held-lease.ts'
 import { type CleanupOptions, repeatCleanup } from '../../runtime/lease/lock-cleanup.ts'
 import { type LeaseRenewal, type RenewalOptions, runRenewal } from '../../runtime/lease/renewal.ts'
 import { judgeHolders, reportStaleLocks, type StaleLocksOptions } from '../../runtime/lease/stale-locks.ts'
-import { askInPieces, optionsOf, orReject, sumOf } from '../../runtime/session/input.ts'
+import { askInPieces, given, optionsOf, orReject, sumOf } from '../../runtime/session/input.ts'
 import { callable, signal } from '../../runtime/session/option-fields.ts'
 import { requestOf } from '../../runtime/session/request.ts'
 import type { Session } from '../../runtime/session/session.ts'
@@ -51,6 +51,9 @@ const retryOptions = {
   input: z.strictObject({
     change: callable,
     maxAttempts: z.int().min(1).max(10_000),
+    // Checked by the update. No idempotency key: it covers one request, and each attempt is another.
+    agent: z.unknown().optional(),
+    token: z.unknown().optional(),
   }),
 }
 
@@ -112,10 +115,10 @@ export class Tasks {
   async updateWithRetry(
     ref: string,
     change: (task: Task) => TaskChanges | null | Promise<TaskChanges | null>,
-    options: TokenOptions & Pick<StateUpdateOptions, 'maxAttempts'> = {},
+    options: Omit<TokenOptions, 'idempotencyKey'> & Pick<StateUpdateOptions, 'maxAttempts'> = {},
   ): Promise<Task> {
     const { maxAttempts = updateAttempts, ...rest } = optionsOf('tasks.updateWithRetry', options)
-    parseInput(retryOptions, { change, maxAttempts })
+    parseInput(retryOptions, { ...given(rest), change, maxAttempts })
     for (let attempt = 1; ; attempt++) {
       const task = await this.#required(ref)
       const changes = await change(task)

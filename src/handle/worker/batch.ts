@@ -14,6 +14,7 @@ import { pause } from '../../environment.ts'
 import { isHoldfastError, NotFoundError } from '../../errors.ts'
 import type { RunView } from '../../operations/run/view.ts'
 import type { Lease } from '../../runtime/lease/held-lease.ts'
+import { allPages, chunksOf } from '../../runtime/session/pages.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { Runs } from '../runs.ts'
 import type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './batch-options.ts'
@@ -135,18 +136,34 @@ export class Batch<Item> {
   }
 
   async #begin(known: RunView | null): Promise<RunView> {
-    const total = this.#options.total ?? this.#count()
+    const total = this.#options.total ?? (await this.#count(known))
     const under = { lock: this.#lock, token: this.#lease.token, ...(total === undefined ? {} : { total }) }
     if (known) return this.#runs.resume(this.#run, under)
     const { completion } = this.#options
     return this.#runs.start(this.#run, { ...under, ...(completion === undefined ? {} : { completion }) })
   }
 
-  /** The number of distinct keys, if it can be known in advance. */
-  #count(): number | undefined {
+  /**
+   * The number of distinct keys, if it can be known in advance. A run that continues has what is settled and what is
+   * left of the items: they need not include what was done before. If no item may fail, what failed is left too.
+   */
+  async #count(known: RunView | null): Promise<number | undefined> {
     const items: unknown = this.#items
     if (!Array.isArray(items) && !(items instanceof Set) && !(items instanceof Map)) return undefined
-    return new Set(Array.from(items as Iterable<Item>, (item) => keyOfItem(item, this.#options))).size
+    const keys = new Set(Array.from(items as Iterable<Item>, (item) => keyOfItem(item, this.#options)))
+    if (known === null) return keys.size
+    const needsAll = known.completion === 'successful'
+    const left = new Set(needsAll && known.failed > 0 ? await this.#failedKeys() : [])
+    for (const some of chunksOf([...keys], maxWindow))
+      for (const key of await this.#runs.remaining(this.#run, some)) left.add(key)
+    return left.size + (needsAll ? known.done + known.skipped : known.processed)
+  }
+
+  async #failedKeys(): Promise<string[]> {
+    const pages = await allPages((after: string | undefined) =>
+      this.#runs.outcomes(this.#run, { outcome: 'failed', limit: 1000, after }),
+    )
+    return pages.flatMap(({ outcomes }) => outcomes.map(({ key }) => key))
   }
 
   /** The items without an outcome. Looks up many at a time when the source is synchronous. */

@@ -15,6 +15,7 @@ import { agreedPast, beforeOf } from '../recovery/horizon.ts'
 import { assertVersion, requireItem, requireQueue } from '../subject.ts'
 import { type ItemView, itemView, viewItem } from '../view.ts'
 import { assertFree, sameNames } from './add.ts'
+import { isHeldWith } from './claim-under-lock.ts'
 import { itemNeeds, itemWrite, why } from './finish.ts'
 
 const target = lazily(() => ({
@@ -79,7 +80,8 @@ export const cancel = operation({
     return ask({ locks: { select: 'lock', name: processingLockName(item.queue) } }, ({ locks }) => {
       const because = 'its item was cancelled'
       const released = locks
-        .filter((lock) => lock.item === item.id)
+        // A holder that gave the item back may have kept its own lock.
+        .filter((lock) => lock.item === item.id && isHeldWith(item, lock))
         .map((lock) => change('lock', lock, null, 'lock.released', context, { because }))
       return { ...cancelled, changes: [...cancelled.changes, ...released] }
     })

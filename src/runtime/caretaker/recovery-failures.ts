@@ -53,25 +53,24 @@ export class RecoveryFailures {
 
   /** Resolves when everything that can be written is written. */
   flush(): Promise<void> {
-    this.#writing ??= this.#flush().finally(() => {
-      this.#writing = null
-    })
+    this.#writing ??= Promise.resolve().then(() => this.#flush())
     return this.#writing
   }
 
   async #flush(): Promise<void> {
-    const write = this.#write
-    if (write === null) return
-    for (const [key, failure] of [...this.#pending]) {
+    // Also those noted in the meantime: a map is read on as it grows.
+    for (const [key, failure] of this.#write === null ? [] : this.#pending) {
       this.#pending.delete(key)
       try {
-        await write(failure)
+        await this.#write?.(failure)
       } catch {
         // Already reported: the store is unavailable. Failures noted meanwhile are added to this one.
         const since = this.#pending.get(key)
         this.#pending.set(key, since ? { ...since, count: since.count + failure.count } : failure)
-        return
+        break
       }
     }
+    // Right after the last look: whatever is noted from now on starts another.
+    this.#writing = null
   }
 }
