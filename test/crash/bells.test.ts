@@ -35,7 +35,7 @@ test('a process that waits for two queues is woken by both [S5e-7]', async () =>
 test('each of many processes is woken for its own queue, even beyond the user’s limit of watches [S5e-7]', async () => {
   const store = newStore()
   const hf = await openHere(store, { busyTimeoutMs: 20_000 })
-  const queues = Array.from({ length: often({ few: 8, many: 150 }) }, (_, number) => `queue-${number}`)
+  const queues = Array.from({ length: often({ few: 4, many: 150 }) }, (_, number) => `queue-${number}`)
   const listeners: Actor[] = []
   for (const queue of queues) listeners.push(await startProgram('listens', { args: [store, queue] }))
 
@@ -74,7 +74,7 @@ test.each(['ends', 'calls process.exit()'])(
       for (let number = 0; number < 20; number++) await hf.queue('jobs').add(number)
       ${ending}`
 
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < often({ few: 2, many: 5 }); round++) {
       const { code } = await run(process.execPath, ['--input-type=module', '-e', script, store])
       expect(code).toBe(0)
       await listener.told('handled', ({ payload }) => payload === 19)

@@ -1,12 +1,24 @@
 /** One process per machine looks for dead holders. If it dies too, another takes over and everything is reclaimed. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, readFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { chmodSync, chownSync, readdirSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import type { Holdfast } from 'holdfast'
 import { describe, expect, test } from 'vitest'
 import { noStranger, stranger } from '../support/stranger.ts'
 import { ownServer } from './server-store.ts'
-import { Actor, claimBy, newStore, openActor, openHere, print, program, reclaimOf } from './support.ts'
+import {
+  Actor,
+  claimBy,
+  isThorough,
+  newStore,
+  openActor,
+  openHere,
+  print,
+  program,
+  reclaimOf,
+  until,
+} from './support.ts'
 
 const own = ownServer()
 
@@ -18,9 +30,10 @@ const silentGoalMs = 3000
 const lateMs = 5000
 
 describe.each([
-  { engine: 'SQLite', create: newStore },
-  { engine: 'PostgreSQL', create: () => own.newStore() },
-])('on $engine', { timeout: 240_000 }, ({ create }) => {
+  { engine: 'SQLite', create: newStore, isBrief: false },
+  // On a server, `npm test` leaves out what the other tests show along with something else.
+  { engine: 'PostgreSQL', create: () => own.newStore(), isBrief: !isThorough },
+])('on $engine', { timeout: 240_000 }, ({ create, isBrief }) => {
   test('one process finds a dead worker for all [S5e-6]', async () => {
     await expectRunAgainWithin(goalMs, async () => {
       const { fleet, hf } = await openFleet(create())
@@ -34,7 +47,7 @@ describe.each([
     })
   })
 
-  test('when the prober dies, what it held is reclaimed [S5e-6]', async () => {
+  test.skipIf(isBrief)('when the prober dies, what it held is reclaimed [S5e-6]', async () => {
     await expectRunAgainWithin(goalMs, async () => {
       const { fleet, hf } = await openFleet(create())
       const item = await heldBy(hf, fleet.prober)
@@ -75,24 +88,27 @@ describe.each([
     })
   })
 
-  test('what a dead process of another namespace held is reclaimed just as soon [S5e-6]', async () => {
-    const url = create()
-    const hf = await openHere(url, { namespace: 'other', background: false })
-    const worker = await openActor(url, { agent: 'worker', namespace: 'other', recovery: false })
-    const item = await heldBy(hf, worker)
-    // It never sweeps: only a look for the dead can find this one.
-    const prober = await openActor(url, { agent: 'prober', recovery: { everyMs: 0 } })
+  test.skipIf(isBrief)(
+    'what a dead process of another namespace held is reclaimed just as soon [S5e-6]',
+    async () => {
+      const url = create()
+      const hf = await openHere(url, { namespace: 'other', background: false })
+      const worker = await openActor(url, { agent: 'worker', namespace: 'other', recovery: false })
+      const item = await heldBy(hf, worker)
+      // It never sweeps: only a look for the dead can find this one.
+      const prober = await openActor(url, { agent: 'prober', recovery: { everyMs: 0 } })
 
-    worker.kill()
-    const { agent, detail } = await reclaimOf(hf, item)
+      worker.kill()
+      const { agent, detail } = await reclaimOf(hf, item)
 
-    expect({ agent, detail }).toMatchObject({
-      agent: 'holdfast',
-      detail: { holder: 'worker', healer: { pid: prober.pid } },
-    })
-  })
+      expect({ agent, detail }).toMatchObject({
+        agent: 'holdfast',
+        detail: { holder: 'worker', healer: { pid: prober.pid } },
+      })
+    },
+  )
 
-  test('a prober that closes the store is replaced by another [S5e-6]', async () => {
+  test.skipIf(isBrief)('a prober that closes the store is replaced by another [S5e-6]', async () => {
     await expectRunAgainWithin(silentGoalMs, async () => {
       const { fleet, hf } = await openFleet(create())
       const [heir, worker] = fleet.watchers
@@ -158,11 +174,36 @@ async function openFleet(url: string): Promise<{ fleet: Fleet; hf: Holdfast }> {
   const hf = await openHere(url, { background: false })
   const names = ['first', 'second', 'third']
   const actors = await Promise.all(names.map((agent) => openActor(url, { agent })))
-  const proberName = await whoProbes(hf, url)
-  const prober = actors[names.indexOf(proberName)]
-  if (prober === undefined) throw new Error(`${proberName} is not of the fleet`)
+  const prober = await proberAmong(actors)
+  const proberName = names[actors.indexOf(prober)] as string
   const [one, other] = actors.filter((actor) => actor !== prober)
   return { fleet: { url, prober, proberName, watchers: [one as Actor, other as Actor] }, hf }
+}
+
+async function proberAmong(actors: readonly Actor[]): Promise<Actor> {
+  let prober: Actor | undefined
+  await until('one of them probes', () => {
+    prober = actors.find(hasRecord)
+    return prober !== undefined
+  })
+  return prober as Actor
+}
+
+/** Whether a record on this machine says that this process probes. */
+function hasRecord({ pid }: Actor): boolean {
+  const uid = process.getuid?.()
+  const folders = [`/run/user/${uid}/holdfast`, join(tmpdir(), `holdfast-${uid}`)]
+  return folders.some((folder) => recordsIn(folder).some((record) => record.includes(`"pid":${pid},`)))
+}
+
+function recordsIn(folder: string): string[] {
+  try {
+    const names = readdirSync(folder).filter((name) => /^prober-[0-9a-f]+$/.test(name))
+    return names.map((name) => readFileSync(join(folder, name), 'utf8'))
+  } catch {
+    // There is no such folder, or a record was removed at this moment.
+    return []
+  }
 }
 
 /** By its name on what it gives back. */
