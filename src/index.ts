@@ -50,10 +50,16 @@ export type {
   AcquiredLock,
   BatchReport,
   GrantedLock,
+  LockedWork,
   ReservedPaths,
   StartupReport,
 } from './handle/locks/lock-answers.ts'
-export type { AcquireOptions, ReserveOptions, RunBatchOptions } from './handle/locks/lock-options.ts'
+export type {
+  AcquireOptions,
+  ReserveOptions,
+  RunBatchOptions,
+  WithLockOptions,
+} from './handle/locks/lock-options.ts'
 export type { Locks } from './handle/locks/locks.ts'
 export type {
   Messages,

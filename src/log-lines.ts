@@ -87,9 +87,9 @@ export const logLines = {
   'release.failed': {
     levels: ['warn'],
     means:
-      'The lock of a finished batch was not released. The release is retried; failing that, the lock lapses.',
+      'The lock of finished work was not released. The release is retried; failing that, the lock lapses.',
     remedy: 'None, unless it repeats. Then check the store.',
-    fields: { run: 'The run.', lock: 'The lock.', error },
+    fields: { lock: 'The lock.', error },
   },
   'clock.jumped': {
     levels: ['warn'],

@@ -27,6 +27,11 @@ export type ReservedPaths<Held extends Lease | null = Lease | null> =
   | { readonly outcome: 'acquired'; readonly lock: LockView; readonly lease: Held }
   | Extract<ReserveOutcome, { outcome: 'held' }>
 
+/** What work under a lock returned, or who holds the lock. */
+export type LockedWork<Result> =
+  | { readonly outcome: 'finished'; readonly result: Result }
+  | Extract<NamedAcquireOutcome, { outcome: 'held' }>
+
 /** How a batch ended, or who holds its lock. */
 export type BatchReport =
   | { readonly outcome: 'completed' | 'paused' | 'failed' | 'running'; readonly progress: RunView }

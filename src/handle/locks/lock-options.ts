@@ -13,6 +13,22 @@ export interface ReserveOptions
   extends OptionsFor<'locks.reserve', 'patterns'>,
     Omit<ClaimOptions, 'token'> {}
 
+/** How the lock for some work is acquired: for this handle's own agent, and renewed while the work runs. */
+export interface WithLockOptions
+  extends Omit<AcquireOptions, 'agent' | 'renew' | 'instance' | 'token' | 'idempotencyKey'> {}
+
+export const withLockOptions = [
+  'reason',
+  'user',
+  'run',
+  'leaseMs',
+  'slots',
+  'reentrant',
+  'delayMs',
+  'waitMs',
+  'signal',
+] as const satisfies readonly (keyof WithLockOptions)[]
+
 /** How a batch runs, and how its lock is acquired. */
 export interface RunBatchOptions<Item>
   extends BatchOptions<Item>,

@@ -9,7 +9,7 @@ import type { LockInfo } from '../../operations/lock/read.ts'
 import type { RecoveryReport } from '../../operations/recovery/report.ts'
 import type { AskedOf, ResultOf } from '../../operations/table.ts'
 import type { LockView } from '../../operations/view.ts'
-import type { Lease } from '../../runtime/lease/held-lease.ts'
+import { answerThatEnded, type Lease } from '../../runtime/lease/held-lease.ts'
 import {
   askInPieces,
   given,
@@ -33,8 +33,14 @@ import { defaultLock, type Runs } from '../runs.ts'
 import { Batch } from '../worker/batch.ts'
 import { assertBatch, type BatchHandler, type BatchItems } from '../worker/batch-options.ts'
 import { drainDefaultMs } from '../worker/worker.ts'
-import type { AcquiredLock, BatchReport, ReservedPaths, StartupReport } from './lock-answers.ts'
-import type { AcquireOptions, ReserveOptions, RunBatchOptions } from './lock-options.ts'
+import type { AcquiredLock, BatchReport, LockedWork, ReservedPaths, StartupReport } from './lock-answers.ts'
+import {
+  type AcquireOptions,
+  type ReserveOptions,
+  type RunBatchOptions,
+  type WithLockOptions,
+  withLockOptions,
+} from './lock-options.ts'
 import { releaseGrant } from './lock-release.ts'
 import { recoverOnStartup } from './startup-recovery.ts'
 
@@ -44,7 +50,7 @@ export class Locks {
   readonly #runs: Runs
   readonly #lines: LineWatches
   readonly #closing = new AbortController()
-  /** Waits and batches that have not ended yet. */
+  /** Waits, batches and work under locks that have not ended yet. */
   readonly #pending = new Set<Promise<unknown>>()
   /** What recovery did when the store was opened, until somebody asks for it. */
   #atOpen: RecoveryReport | null
@@ -100,6 +106,57 @@ export class Locks {
     const { token, leaseMs } = lock.lease
     const ref = { kind: 'lock', id: lockRef(lock), token, leaseMs: leaseMs ?? 0, requestedAt } as const
     return this.#session.granted(lock.name, ref, options, { depth: lock.depth })
+  }
+
+  /**
+   * Does some work under a lock: acquires it, waiting in line for `waitMs` if it is held, renews it meanwhile, and
+   * releases it however the work ends. The work gets the lease: heed its `signal`, and call its `assertHeld()` right
+   * before each effect. Rejects with LEASE_LOST if the lock was lost before the work ended, whatever the work returned.
+   */
+  withLock<Result>(
+    name: string,
+    work: (lease: Lease) => Result | PromiseLike<Result>,
+    options: WithLockOptions = {},
+  ): Promise<LockedWork<Result>> {
+    return this.#watched(this.#withLock(name, work, options))
+  }
+
+  async #withLock<Result>(
+    name: string,
+    work: (lease: Lease) => Result | PromiseLike<Result>,
+    options: WithLockOptions,
+  ): Promise<LockedWork<Result>> {
+    assertWork(work)
+    const asked = knownOptionsOf('locks.withLock', options, withLockOptions)
+    const answer = await this.#under(name, asked, async (lease) => {
+      const result = await work(lease)
+      return { result, lease, wasHeld: lease.isHeld }
+    })
+    if (answer.outcome === 'held') return answer
+    const { result, lease, wasHeld } = answer.result
+    // What the store answered to the release counts. If it did not answer, this process's own clock decides.
+    const isOurs = answerThatEnded(lease) !== null || (wasHeld && !lease.signal.aborted)
+    if (!isOurs) lease.assertHeld()
+    return { outcome: 'finished', result }
+  }
+
+  /** Acquires a lock that is renewed, works under it, and releases it. */
+  async #under<Result>(
+    name: string,
+    options: AcquireOptions,
+    work: (lease: Lease) => Promise<Result>,
+  ): Promise<LockedWork<Result>> {
+    const acquired = await this.acquireLock(name, options)
+    if (acquired.outcome === 'held') return acquired
+    const { token } = acquired.lock.lease
+    try {
+      return { outcome: 'finished', result: await work(acquired.lease ?? unrenewed(name)) }
+    } finally {
+      // How the work ended is what counts. An unanswered release is retried, or else the lock lapses.
+      await this.releaseLock(name, { token }).catch((error: unknown) => {
+        this.#session.logger.warn({ lock: name, error: String(error) }, 'release.failed')
+      })
+    }
   }
 
   /** Renews a lock for its full length from now. LEASE_LOST once somebody else has it. */
@@ -256,25 +313,16 @@ export class Locks {
     const { lock = defaultLock, reason, user, waitMs, delayMs, leaseMs, ...batch } = options
     const { signal } = batch
     const asked = { run, reason, user, waitMs, delayMs, leaseMs, signal }
-    const acquired = await this.acquireLock(lock, given(asked) as AcquireOptions)
-    if (acquired.outcome === 'held') return acquired
-    const { token } = acquired.lock.lease
-    try {
-      const lease = acquired.lease ?? unrenewed(lock)
+    const answer = await this.#under(lock, given(asked) as AcquireOptions, (lease) => {
       const parts = { session: this.#session, runs: this.#runs, run, lock, lease }
-      const closing = this.#closing.signal
-      const progress = await new Batch({ ...parts, closing }, items, handler, batch).work()
-      return { outcome: progress.status, progress }
-    } finally {
-      // The outcome of the run is what counts. An unanswered release is retried, or else the lock lapses.
-      await this.releaseLock(lock, { token }).catch((error: unknown) => {
-        this.#session.logger.warn({ run, lock, error: String(error) }, 'release.failed')
-      })
-    }
+      return new Batch({ ...parts, closing: this.#closing.signal }, items, handler, batch).work()
+    })
+    if (answer.outcome === 'held') return answer
+    return { outcome: answer.result.status, progress: answer.result }
   }
 
   /**
-   * Ends the waits and batches of this handle. Items in progress are finished, unless that takes too long.
+   * Ends the waits and batches of this handle. Work under way is finished, unless that takes too long.
    *
    * @internal
    */
@@ -295,11 +343,19 @@ function assertNoWaiter(options: object): void {
   })
 }
 
-/** A batch takes as long as it takes, so its lock has to be renewed. */
+/** Work takes as long as it takes, so its lock has to be renewed. */
 function unrenewed(lock: string): never {
   throw new InvalidError({
-    what: `lock ${lock} would not be renewed while the batch runs`,
+    what: `lock ${lock} would not be renewed while the work under it runs`,
     next: 'open the store with background: true',
+  })
+}
+
+function assertWork(work: unknown): void {
+  if (typeof work === 'function') return
+  throw new InvalidError({
+    what: 'locks.withLock: the work is not a function',
+    next: 'pass a function that does the work, after the name of the lock',
   })
 }
 
