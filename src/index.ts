@@ -77,6 +77,7 @@ export type {
   ProcessingLock,
   QueueItem,
   QueueStats,
+  RetryReport,
 } from './handle/queue/queue-answers.ts'
 export type {
   AddOptions,
@@ -88,6 +89,7 @@ export type {
   ProcessingLockOptions,
   QueueOptions,
   ReclaimOptions,
+  RetryFailedOptions,
   SubmitOptions,
 } from './handle/queue/queue-options.ts'
 export type {

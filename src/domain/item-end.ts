@@ -98,7 +98,7 @@ export function retryItem(item: Item, workflow: Workflow, at: Clocks): Item {
     throw illegalMove(
       item,
       workflow.initial,
-      `${item.state} is not retryable; only ${retryableStates(workflow)} can be retried`,
+      `${item.state} is not retryable; only ${retryableStates(workflow).join(', ') || 'nothing in this workflow'} can be retried`,
     )
   }
   const failures = workflow.retryForgives ? 0 : item.failures
@@ -110,9 +110,10 @@ export function retryItem(item: Item, workflow: Workflow, at: Clocks): Item {
   )
 }
 
-function retryableStates(workflow: Workflow): string {
-  const names = Object.entries(workflow.states).filter(([, state]) => state.retryTo !== undefined)
-  return names.map(([name]) => name).join(', ') || 'nothing in this workflow'
+/** The states whose items can be retried. */
+export function retryableStates(workflow: Workflow): string[] {
+  const states = Object.entries(workflow.states).filter(([, state]) => state.retryTo !== undefined)
+  return states.map(([name]) => name)
 }
 
 export function cancelItem(item: Item, workflow: Workflow, at: Clocks): Item {

@@ -29,6 +29,7 @@ function textIn(path: string): string {
 /** More than one command, or none. */
 const otherCommands: Record<string, string> = {
   'agents.register': 'agent register takes a pid, and the kernel says the rest',
+  'queue.retry': 'queue retry-failed retries all that failed',
   'queue.list': 'queue quarantine is a list with its own columns',
   'state.get': 'state watch shows a document again and again',
 }
@@ -46,6 +47,9 @@ const unoffered: Record<string, string> = {
   'queue.failMerge backoff': 'as for queue.fail',
   'queue.list states': 'queue quarantine asks for one thing; queue list offers it',
   'queue.list phase': 'queue quarantine asks for one thing; queue list offers it',
+  'queue.list retryable': 'queue quarantine asks for one thing; queue list offers it',
+  'queue.retry ref': 'queue retry-failed finds the items itself',
+  'queue.retry expectedVersion': 'queue retry-failed finds the items itself',
   'events.list newest': 'the newest are the default; --oldest and --since say otherwise',
   'locks.acquireLock wait': '--wait takes a duration',
   'locks.acquireLock waiter': '--wait keeps its place itself',

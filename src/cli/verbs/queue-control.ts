@@ -2,6 +2,7 @@
 
 import { counted } from '../../domain/count.ts'
 import { inPieces, sumOf } from '../../runtime/session/input.ts'
+import { lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { freedText, healingLines, healingText, linesOption, recoveryDetails } from './healing-text.ts'
 import { itemLine } from './item-text.ts'
@@ -14,6 +15,29 @@ function freedInQueue({ entriesReclaimed, locksCleaned }: Parameters<typeof free
 
 export const queueControlVerbs = [
   verb({ operation: 'queue.retry' }),
+  verb({
+    name: 'retry-failed',
+    operation: 'queue.retry',
+    summary: 'Retry every failed item that can be retried.',
+    positional: ['queue'],
+    optional: ['ref'],
+    hides: ['ref', 'expectedVersion'],
+    options: [{ flags: '--dry-run', description: 'count what would be retried, without changing anything' }],
+    async act(call) {
+      const dryRun = call.options.dryRun === true
+      const hf = await call.open()
+      return {
+        ...(await hf.queue(call.input.queue).retryFailed({ reason: call.input.reason, dryRun })),
+        dryRun,
+      }
+    },
+    text: ({ retried, refused, refusals, dryRun }) =>
+      lines([
+        `${dryRun ? 'would retry' : 'retried'} ${counted(retried, 'item')}`,
+        ...refusals.map(({ error }) => `refused: ${error}`),
+        ...(refused > refusals.length ? [`refused ${refused - refusals.length} more`] : []),
+      ]),
+  }),
   verb({ operation: 'queue.cancel' }),
   verb({
     name: 'priority',

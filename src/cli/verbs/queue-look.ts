@@ -92,7 +92,7 @@ export const queueLookVerbs = [
     operation: 'queue.list',
     summary: 'List quarantined items, which lost one holder after another, and why.',
     fixed: { quarantined: true },
-    hides: ['states', 'phase'],
+    hides: ['states', 'phase', 'retryable'],
     columns: [
       'id',
       'key',

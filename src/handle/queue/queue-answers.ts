@@ -36,3 +36,13 @@ export type ProcessingLock<Held extends Lease | null = Lease | null> =
 
 /** The number of items in each state. */
 export type QueueStats = ResultOf<'queue.stats'>
+
+/** What became of everything that had failed. */
+export interface RetryReport {
+  /** How many items are in line again, or would be. */
+  readonly retried: number
+  /** How many could not be retried, and stay failed. */
+  readonly refused: number
+  /** The first ten of those, and why. */
+  readonly refusals: readonly { readonly id: string; readonly key: string | null; readonly error: string }[]
+}

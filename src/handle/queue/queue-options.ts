@@ -64,6 +64,12 @@ export interface ProcessingLockOptions extends OptionsFor<'queue.acquireProcessi
 /** Options of an operator's change to an item. */
 export interface OperatorOptions extends OptionsFor<'queue.retry', 'ref'> {}
 
+/** Who retries what failed, and why. */
+export interface RetryFailedOptions extends Pick<OperatorOptions, 'agent' | 'reason'> {
+  /** Count what would be retried, and change nothing. */
+  readonly dryRun?: boolean | undefined
+}
+
 /** Which held items an operator reclaims. */
 export interface ReclaimOptions extends OptionsFor<'queue.reclaimStale'> {}
 

@@ -37,7 +37,14 @@ import { HeldItems } from '../held-items.ts'
 import { historyOf } from '../history.ts'
 import { ItemClaims } from './item-claims.ts'
 import { OwnProcessingLock } from './processing-lock.ts'
-import type { Claim, ManyClaims, ProcessingLock, QueueItem, QueueStats } from './queue-answers.ts'
+import type {
+  Claim,
+  ManyClaims,
+  ProcessingLock,
+  QueueItem,
+  QueueStats,
+  RetryReport,
+} from './queue-answers.ts'
 import type {
   AddOptions,
   FailOptions,
@@ -47,9 +54,11 @@ import type {
   ProcessingLockOptions,
   QueueOptions,
   ReclaimOptions,
+  RetryFailedOptions,
   SubmitOptions,
 } from './queue-options.ts'
 import { type QueueOperation, QueueRequests } from './queue-requests.ts'
+import { retryFailed } from './retry-failed.ts'
 
 /**
  * One queue of the store. A queue is created on first use; nothing is read or written before that. `add` takes an
@@ -235,6 +244,14 @@ export class Queue<Input = unknown, Output = Input> {
   /** Retries a failed item. DUPLICATE when another open item has taken its key or dedupe key. */
   retry(ref: string, options: OperatorOptions = {}): Promise<QueueItem<Input>> {
     return this.#requests.write('queue.retry', { ref }, options)
+  }
+
+  /**
+   * Retries every failed item of this queue that can be retried, after a bad deploy for example. An item that cannot be
+   * retried stays failed and is reported. Calling it again is safe: it retries what is still failed.
+   */
+  retryFailed(options: RetryFailedOptions = {}): Promise<RetryReport> {
+    return retryFailed(this.#requests, options)
   }
 
   /** Cancels an item. A holder loses it, together with the processing lock it was claimed under. */

@@ -1,9 +1,11 @@
 /** Reading a queue: get, list, position, stats. Reads never enter a write transaction. */
 import * as z from 'zod'
 import { builtInWorkflow } from '../../domain/built-in-workflows.ts'
+import { retryableStates } from '../../domain/item-end.ts'
 import { decideLines, type ItemLines } from '../../domain/item-lines.ts'
 import { countQueue } from '../../domain/queue-counts.ts'
 import type { Workflow } from '../../domain/workflow.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
 import { ask, need, operation, reply } from '../operation.ts'
 import { asFreed, closedBlockers, knownWorkflow, requireItem, workflowOf } from '../subject.ts'
@@ -35,6 +37,7 @@ export const list = operation({
       .optional()
       .describe('Only those in this phase.'),
     quarantined: z.boolean().optional().describe('Only quarantined items.'),
+    retryable: z.boolean().optional().describe('Only items that failed and can be retried.'),
     limit: fields.limit,
     after: fields.after,
   }),
@@ -42,14 +45,15 @@ export const list = operation({
   needs: ({ queue }) => ({ defined: { select: 'queue', name: queue }, closed: closedBlockers }),
   decide(
     { defined, closed },
-    { queue, states = null, phase = null, quarantined = null, limit, after },
+    { queue, states: asked = null, phase = null, quarantined = null, retryable, limit, after },
     { now },
   ) {
+    const states = retryable ? retryableAmong(asked, defined) : asked
     const wanted = { states, phase, quarantined }
     const lines = withFreed(decideLines(wanted, defined && knownWorkflow(defined)), closed)
-    const asked = { queue, ...lines, states, quarantined, filter: null }
+    const filter = { queue, ...lines, states, quarantined, filter: null }
     const needs = need({
-      page: { select: 'items', ...asked, limit: limit ?? 100, after: after ?? null },
+      page: { select: 'items', ...filter, limit: limit ?? 100, after: after ?? null },
     })
     return ask(needs, ({ page }) => {
       const items = page.rows
@@ -59,6 +63,12 @@ export const list = operation({
     })
   },
 })
+
+function retryableAmong(asked: readonly string[] | null, defined: DefinedQueue | null): readonly string[] {
+  const workflow = defined && knownWorkflow(defined)
+  const retryable = workflow === null ? [] : retryableStates(workflow)
+  return asked === null ? retryable : retryable.filter((state) => asked.includes(state))
+}
 
 /** An item whose blockers have all finished belongs in line, even if its row has yet to be freed. */
 function withFreed({ lines, ...rest }: ItemLines, closed: readonly string[]) {
