@@ -210,7 +210,7 @@ export class PostgresEngine implements Engine {
       isServerDue: () => this.#isServerDue(),
       onServer: (news) => {
         this.#noteServer(news)
-        this.#sendAside(this.#clockMark?.marking(news.now, news.checked) ?? null)
+        this.#sendInBackground(this.#clockMark?.marking(news.now, news.checked) ?? null)
       },
       onLost: () => this.#clock.missed(),
       onCommitted: (done) => this.#committed(done),
@@ -347,10 +347,10 @@ export class PostgresEngine implements Engine {
   #noteServer({ newestSeq, standbys }: ServerNews): void {
     this.#newestSeq = Math.max(this.#newestSeq, newestSeq)
     this.#noteStandbys(standbysFrom(standbys))
-    this.#sendAside(notingStandbys(standbys))
+    this.#sendInBackground(notingStandbys(standbys))
   }
 
-  #sendAside(query: Query | null): void {
+  #sendInBackground(query: Query | null): void {
     if (query !== null) this.#side.sendBetweenBatches(query)
   }
 
