@@ -3,6 +3,7 @@
  * The real one is `systemEnvironment` in `host/`. Tests use one whose clock they move, and the simulator has its own.
  * Nothing else reads a clock.
  */
+import { onAbort } from './abort.ts'
 import type { KernelTimes, SignsOfLife } from './domain/boot.ts'
 import type { ProcessIdentity } from './domain/instance.ts'
 import type { ProberRecord } from './domain/prober.ts'
@@ -135,11 +136,11 @@ export function pause(environment: Environment, ms: number, signal?: AbortSignal
     if (signal?.aborted) return resolve()
     const finish = () => {
       cancel()
-      signal?.removeEventListener('abort', finish)
+      unheard()
       resolve()
     }
     const cancel = environment.timer(ms, finish, true)
-    signal?.addEventListener('abort', finish, { once: true })
+    const unheard = onAbort(signal, finish)
   })
 }
 

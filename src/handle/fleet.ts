@@ -1,6 +1,7 @@
 /** `hf.fleet`: status overview, explanations, diagnosis, and the start page for agents. */
 
 import * as z from 'zod'
+import { onAbort } from '../abort.ts'
 import { feed } from '../domain/bell.ts'
 import { maxLeaseMs } from '../domain/lease.ts'
 import { fitText, shown } from '../domain/text.ts'
@@ -192,22 +193,24 @@ export class Fleet {
     signal,
   }: FleetWatchOptions): AsyncGenerator<FleetReport, void, undefined> {
     const { environment } = this.#session
-    const until = (woken: AbortSignal) => (signal ? AbortSignal.any([signal, woken]) : woken)
     while (!signal?.aborted && !this.#session.isClosed) {
       const [changed, closing] = [new AbortController(), new AbortController()]
       // Listen before reading: a change made during the read then leads to the next report.
       const unwake = this.#session.onRing(feed, () => changed.abort())
-      const stay = this.#session.onClosing(() => {
+      const end = () => {
         closing.abort()
         changed.abort()
-      })
+      }
+      const stay = this.#session.onClosing(end)
+      const unheard = onAbort(signal, end)
       try {
         yield await this.status()
-        await pause(environment, everyMs, until(closing.signal))
-        await pause(environment, (idleFactor - 1) * everyMs, until(changed.signal))
+        await pause(environment, everyMs, closing.signal)
+        await pause(environment, (idleFactor - 1) * everyMs, changed.signal)
       } finally {
         unwake()
         stay()
+        unheard()
       }
     }
   }

@@ -23,6 +23,7 @@ const vocabulary = [
   'logger',
   'log-lines',
   'lazily',
+  'abort',
 ]
 const belowInterfaces = [
   ...vocabulary,
@@ -75,7 +76,8 @@ const arrows: Record<string, readonly string[]> = {
   'log-lines': [],
   issue: ['domain'],
   lazily: [],
-  environment: ['errors', 'domain'],
+  abort: [],
+  environment: ['abort', 'errors', 'domain'],
   domain: ['errors'],
   // A message may be printed by whoever does not catch it.
   errors: ['domain', 'error-codes', 'error-facts'],

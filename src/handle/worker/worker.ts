@@ -3,6 +3,7 @@
  * in the same tick, so they share a transaction. Prefetched items are held under leases like any other. Above 300 lines
  * because the public class keeps the state that claiming, draining and stopping share.
  */
+import { onAbort } from '../../abort.ts'
 import { processingLockName } from '../../domain/queue.ts'
 import { shown } from '../../domain/text.ts'
 import { type Environment, settlesWithin } from '../../environment.ts'
@@ -39,7 +40,7 @@ export class Worker<Payload> {
   readonly #onChange = new Set<() => void>()
   #unwake: () => void = () => {}
   readonly #unexpect: () => void
-  readonly #unsignal: () => void
+  #unsignal: () => void = () => {}
   readonly #onStopped: () => void
   #claiming: Promise<void> | null = null
   #claimsSoon = false
@@ -72,10 +73,8 @@ export class Worker<Payload> {
     this.#locked = new LockedClaims(session, queue, { isAtWork: () => this.#isAtWork })
     this.#listen()
     this.#unexpect = session.expectedWork.on(queue.name, () => this.#expect())
-    this.#unsignal = () => options.signal?.removeEventListener('abort', this.#stopUnheard)
-    options.signal?.addEventListener('abort', this.#stopUnheard, { once: true })
-    if (options.signal?.aborted) this.#stopUnheard()
-    else this.#fill()
+    this.#unsignal = onAbort(options.signal, this.#stopUnheard)
+    if (!this.#stopped) this.#fill()
   }
 
   /** Logs a failure, since nobody awaits this stop. */
@@ -135,11 +134,11 @@ export class Worker<Payload> {
     return new Promise((resolve) => {
       const done = () => {
         this.#onChange.delete(done)
-        signal?.removeEventListener('abort', done)
+        unheard()
         resolve()
       }
       this.#onChange.add(done)
-      signal?.addEventListener('abort', done)
+      const unheard = onAbort(signal, done)
     })
   }
 

@@ -1,5 +1,6 @@
 /** Repeats a cleanup at a fixed interval until it is stopped, its signal fires or the store closes. */
 import * as z from 'zod'
+import { onAbort } from '../../abort.ts'
 import { maxLeaseMs } from '../../domain/lease.ts'
 import { parseInput } from '../../operations/operation.ts'
 import { signal } from '../session/option-fields.ts'
@@ -33,10 +34,11 @@ export function repeatCleanup(
   const { everyMs = everyMsDefault, signal } = options
   let stopped = signal?.aborted ?? false
   let cancel = () => {}
+  let unheard = () => {}
   const stop = () => {
     stopped = true
     cancel()
-    signal?.removeEventListener('abort', stop)
+    unheard()
   }
   const schedule = () => {
     if (!stopped) cancel = session.environment.timer(everyMs, () => void round().finally(schedule))
@@ -48,7 +50,7 @@ export function repeatCleanup(
     )
   }
 
-  signal?.addEventListener('abort', stop, { once: true })
+  unheard = onAbort(signal, stop)
   schedule()
   return { stop }
 }

@@ -1,4 +1,5 @@
 /** Renews one lease on request, for leases that no Holdfast process keeps by itself. */
+import { onAbort } from '../../abort.ts'
 import { safetyMarginMs } from '../../domain/lease.ts'
 import { shown } from '../../domain/text.ts'
 import { InvalidError, isHoldfastError, LeaseLostError } from '../../errors.ts'
@@ -47,9 +48,10 @@ export function runRenewal(options: Renewing): LeaseRenewal {
   assertEvery(everyMs, leaseMs)
   if (everyMs > leaseMs / 2) logger.warn({ subject, everyMs, leaseMs }, 'renew.seldom')
   const lost = new AbortController()
-  let stopped = options.signal?.aborted ?? false
+  let stopped = false
   let cancelRound = () => {}
   let cancelDeadline = () => {}
+  let unheard = () => {}
 
   const renewal = session.keeper.renewByHand(options.lease)
   const stop = () => {
@@ -57,7 +59,7 @@ export function runRenewal(options: Renewing): LeaseRenewal {
     renewal.end()
     cancelRound()
     cancelDeadline()
-    options.signal?.removeEventListener('abort', stop)
+    unheard()
   }
   const lose = (error: LeaseLostError) => {
     stop()
@@ -93,11 +95,8 @@ export function runRenewal(options: Renewing): LeaseRenewal {
     cancelRound = environment.timer(Math.max(0, ms), () => void round())
   }
 
-  options.signal?.addEventListener('abort', stop, { once: true })
-  if (stopped) {
-    stop()
-    return { signal: lost.signal, stop }
-  }
+  unheard = onAbort(options.signal, stop)
+  if (stopped) return { signal: lost.signal, stop }
   // Renew at once: the answer tells whether the lease is held at all, and when its countdown starts.
   const now = environment.monotonic()
   trustUntil(Math.max(options.endsAt - safetyMarginMs(leaseMs), now + firstAnswerMs))

@@ -1,4 +1,5 @@
 /** One attempt to send a claimed delivery: a few tries with a time limit each, all within the lease. */
+import { onAbort } from '../../abort.ts'
 import { type Adapter, type Delivered, inbox } from '../../delivery/adapter.ts'
 import type { Envelope } from '../../domain/envelope.ts'
 import { fieldOf, textOf } from '../../domain/failure.ts'
@@ -71,22 +72,20 @@ async function tryOnce(
   if (adapter === inbox) return adapter.send(envelope, stopped)
   const timeoutMs = timeoutOf(adapter, envelope)
   const over = new AbortController()
-  const until = AbortSignal.any([over.signal, stopped])
+  const unheard = [onAbort(stopped, () => over.abort(stopped.reason))]
   const cancel = environment.timer(timeoutMs, () => over.abort(), true)
-  let end = () => {}
   const ended = new Promise<Delivered>((resolve) => {
-    end = () => resolve({ outcome: 'failed', error: `no answer within ${timeoutMs} ms`, transient: true })
-    if (until.aborted) end()
-    else until.addEventListener('abort', end, { once: true })
+    const end = () =>
+      resolve({ outcome: 'failed', error: `no answer within ${timeoutMs} ms`, transient: true })
+    unheard.push(onAbort(over.signal, end))
   })
   try {
-    return understood(await Promise.race([adapter.send(envelope, until), ended]))
+    return understood(await Promise.race([adapter.send(envelope, over.signal), ended]))
   } catch (error) {
     return { outcome: 'failed', error: describe(error), transient: true }
   } finally {
     cancel()
-    // A signal with a listener is kept alive as long as any of its sources, and `stopped` lives as long as the process.
-    until.removeEventListener('abort', end)
+    for (const each of unheard) each()
   }
 }
 

@@ -2,6 +2,7 @@
  * A wait ends on time, whatever the store does: its last request is abandoned, and whatever that request is granted
  * later is given back.
  */
+import { onAbort } from '../../abort.ts'
 import { type Environment, pause } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Engine } from '../../port/engine.ts'
@@ -54,14 +55,13 @@ export async function inTime<Answer>(
     hurry = () => void giveUpIn(answerMs)
     void giveUpIn(leftMs)
   })
-  if (signal?.aborted) hurry()
-  else signal?.addEventListener('abort', hurry, { once: true })
+  const unheard = onAbort(signal, hurry)
   try {
     const first = await Promise.race([asked.then((answer) => ({ answer })), late])
     if (first !== null) return first.answer
   } finally {
     answered.abort()
-    signal?.removeEventListener('abort', hurry)
+    unheard()
   }
   // Nobody is left to hear of a failure. What cannot be given back lapses, because nobody renews it.
   void asked.then(onLate).catch(() => {})

@@ -4,6 +4,7 @@
  * are only a hint; the next read decides. Reads are frequent near the head of a line that moves and rare in one that
  * stands still, so a hand-over takes milliseconds and a long wait costs next to nothing.
  */
+import { onAbort } from '../../abort.ts'
 import { renewEveryMs } from '../../domain/lease.ts'
 import { type LineLook, waiterLeaseMs } from '../../domain/lock-line.ts'
 import { pause } from '../../environment.ts'
@@ -82,7 +83,7 @@ export class LineWatch {
       const woken = new AbortController()
       const wake = () => woken.abort()
       this.#wake = wake
-      ended.signal.addEventListener('abort', wake)
+      const unheard = onAbort(ended.signal, wake)
       // Listen before looking, so that a release in between is not missed.
       const unwake = this.#session.onRing({ kind: 'lock', name: this.#name }, wake)
       try {
@@ -99,7 +100,7 @@ export class LineWatch {
         if (restMs > 0) await pause(environment, restMs, ended.signal)
       } finally {
         unwake()
-        ended.signal.removeEventListener('abort', wake)
+        unheard()
       }
     }
   }

@@ -1,4 +1,5 @@
 /** Waits for a lock: joins its line, stays alive there while it waits, and asks for the lock when its turn comes. */
+import { onAbort } from '../../abort.ts'
 import { waiterLeaseMs } from '../../domain/lock-line.ts'
 import { pause } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
@@ -46,7 +47,7 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
   const giveUp = () => {
     over = Math.min(deadline, environment.monotonic())
   }
-  wait.signal?.addEventListener('abort', giveUp, { once: true })
+  const unheard = onAbort(wait.signal, giveUp)
   try {
     for (;;) {
       const requestedAt = environment.monotonic()
@@ -69,7 +70,7 @@ export async function waitForLock(session: Session, wait: LockWait): Promise<Loc
     isSilent = error instanceof Unanswered
     throw error
   } finally {
-    wait.signal?.removeEventListener('abort', giveUp)
+    unheard()
     if (inLine) {
       inLine.strike?.()
       const left = leaveInTime(session, wait, inLine, over)
@@ -120,7 +121,9 @@ async function turnComes(
   const { environment } = session
   const { name, slots = 1, reentrant = false, token } = wait.input
   const own = wait.options.agent ?? session.agent
-  const called = new AbortController()
+  const woken = new AbortController()
+  const wake = () => woken.abort()
+  let isCalled = false
   let failure: unknown
   const { leave, watch } = wait.lines.stand(
     { name, slots: slots as number },
@@ -137,27 +140,25 @@ async function turnComes(
       },
       call(reason) {
         failure = reason
-        called.abort()
+        isCalled = true
+        wake()
       },
     },
   )
-  const until = AbortSignal.any([
-    called.signal,
-    wait.closing,
-    ...(wait.signal === undefined ? [] : [wait.signal]),
-  ])
+  const unheard = [onAbort(wait.closing, wake), onAbort(wait.signal, wake)]
   try {
-    await pause(environment, Math.max(0, deadline - environment.monotonic()), until)
+    await pause(environment, Math.max(0, deadline - environment.monotonic()), woken.signal)
     // If the store has been silent for too long, we do not know who holds the lock.
-    if (!until.aborted) await inTime(session, watch.look.answered, watch.look.askedAt)
+    if (!woken.signal.aborted) await inTime(session, watch.look.answered, watch.look.askedAt)
   } finally {
     leave()
+    for (const each of unheard) each()
   }
   assertWanted(session, wait)
   const isAway = isHoldfastError(failure) && failure.code === 'STORE_UNAVAILABLE'
   // No time is left to ask again.
   if (isAway && environment.monotonic() >= deadline) throw new Unanswered(session.engine.status.location)
-  return called.signal.aborted
+  return isCalled
 }
 
 function assertWanted(session: Session, { signal, closing }: LockWait): void {

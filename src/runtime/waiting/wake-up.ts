@@ -1,4 +1,5 @@
 /** Sleeping until something may have changed. */
+import { onAbort } from '../../abort.ts'
 import type { Bell } from '../../domain/bell.ts'
 import { pause } from '../../environment.ts'
 import type { Session } from '../session/session.ts'
@@ -15,12 +16,13 @@ export function wakeOn(session: Session, bell: Bell, signal?: AbortSignal): Wake
   const wake = () => woken.abort()
   const unwake = session.onRing(bell, wake)
   const stay = session.onClosing(wake)
+  const unheard = onAbort(signal, wake)
   return {
-    sleep: (ms) =>
-      pause(session.environment, ms, signal ? AbortSignal.any([signal, woken.signal]) : woken.signal),
+    sleep: (ms) => pause(session.environment, ms, woken.signal),
     end() {
       unwake()
       stay()
+      unheard()
     },
   }
 }
