@@ -83,6 +83,7 @@ export function arriveLock(
     ...words,
     slot: 0,
     item: null,
+    itemToken: null,
     acquiredAt: Math.min(acquiredAt ?? at.wall, at.wall),
     version: 1,
   }

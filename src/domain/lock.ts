@@ -23,6 +23,8 @@ export interface Lock extends LeaseColumns {
   readonly reason: string | null
   /** The item claimed together with this lock, extended together with it. */
   readonly item: string | null
+  /** The token of that claim: the item may have been given back and claimed again since. */
+  readonly itemToken: number | null
   readonly acquiredAt: number
   readonly version: number
   /** On whose behalf it is held. */
@@ -119,6 +121,7 @@ export function grantSlot(
     slot,
     reason: request.reason,
     item: null,
+    itemToken: null,
     acquiredAt: at.wall,
     version: (before?.version ?? 0) + 1,
     user: plainLock.user,

@@ -157,6 +157,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     slot: 'integer',
     reason: 'text',
     item: 'text',
+    itemToken: 'integer',
     acquiredAt: 'wall time',
     version: 'integer',
     ...lease,

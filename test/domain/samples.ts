@@ -76,6 +76,7 @@ export function aLock(fields: Partial<Lock> = {}): Lock {
     slot: 0,
     reason: null,
     item: null,
+    itemToken: null,
     acquiredAt: at.wall,
     version: 1,
     ...fields,

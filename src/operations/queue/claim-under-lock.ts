@@ -51,7 +51,7 @@ export function claimUnderLock(
     const acquired = acquireLock(request, locks, { now, wall, isDoubtful, manualGraceMs, floor })
     if (acquired.outcome === 'held') return reply(heldAnswer(acquired.by))
     const own = acquired.outcome === 'renewed' ? acquired.before : null
-    const unfinished = locked.find((item) => item.id === own?.item && isHeldWith(item, own))
+    const unfinished = own && locked.find((item) => isHeldWith(item, own))
     if (own && unfinished) return goOn(own, acquired.after, unfinished)
     // A paused queue refuses only new claims. What is already held goes on.
     if (queue.pausedAt !== null) return pausedAnswer(queue)
@@ -64,7 +64,8 @@ export function claimUnderLock(
         result: { outcome: 'empty', nextDueAt },
       }
     const item = claimItem(candidate, workflow, { ...holder, leaseMs }, context)
-    const lock = { ...acquired.after, item: item.id, version: (acquired.before?.version ?? 0) + 1 }
+    const version = (acquired.before?.version ?? 0) + 1
+    const lock = { ...acquired.after, item: item.id, itemToken: item.token, version }
     return {
       changes: [
         ...endings(acquired, context),
@@ -91,7 +92,8 @@ export function claimUnderLock(
 
 /** Whether the item was claimed with this lock and its holder still has it. */
 export function isHeldWith(item: Item, lock: Lock): boolean {
-  return item.phase === 'held' && item.agent === lock.agent && item.instance === lock.instance
+  const isSameClaim = item.id === lock.item && item.token === lock.itemToken
+  return item.phase === 'held' && isSameClaim && item.agent === lock.agent && item.instance === lock.instance
 }
 
 function answer(item: Item, lock: Lock, now: number): ClaimOutcome {

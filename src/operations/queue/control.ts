@@ -81,7 +81,7 @@ export const cancel = operation({
       const because = 'its item was cancelled'
       const released = locks
         // A holder that gave the item back may have kept its own lock.
-        .filter((lock) => lock.item === item.id && isHeldWith(item, lock))
+        .filter((lock) => isHeldWith(item, lock))
         .map((lock) => change('lock', lock, null, 'lock.released', context, { because }))
       return { ...cancelled, changes: [...cancelled.changes, ...released] }
     })

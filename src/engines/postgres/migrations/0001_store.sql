@@ -182,7 +182,9 @@ create table holdfast.lock (
   name text collate "C" not null,
   slot bigint not null,
   reason text,
+  -- What was claimed with the lock, and under which token.
   item text collate "C",
+  item_token bigint,
   acquired_at bigint not null,
   version bigint not null,
   agent text collate "C" not null,

@@ -170,7 +170,9 @@ create table lock (
   name text not null,
   slot integer not null,
   reason text,
+  -- What was claimed with the lock, and under which token.
   item text,
+  item_token integer,
   acquired_at integer not null,
   version integer not null,
   agent text not null,
