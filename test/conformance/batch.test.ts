@@ -479,6 +479,45 @@ forEachEngine((engine) => {
     expect(isClosed).toBe(true)
   })
 
+  describe('while its source keeps it waiting, it ends', () => {
+    type End = (hf: Holdfast, give: { stop(): void; another(): void }) => unknown
+    const ends: Readonly<Record<string, End>> = {
+      'when its signal fires': (_, { stop }) => stop(),
+      'when its lock is lost': (hf) => hf.locks.forceRelease('global', { reason: 'test' }),
+      'when the handle is closed': (hf) => hf.close(),
+      'once the run is paused and another item comes': async (hf, { another }) => {
+        await hf.runs.pause('c1')
+        another()
+      },
+    }
+
+    test.each(Object.keys(ends))('%s, and its lock is free', async (how) => {
+      const { hf, env, store } = await engine.open({ agent: 'ada' })
+      const observer = await store.open({ agent: 'bob' })
+      const stop = new AbortController()
+      let another = () => {}
+      async function* source() {
+        yield 'a'
+        await new Promise<void>((resolve) => {
+          another = resolve
+        })
+        yield 'b'
+        await new Promise(() => {})
+      }
+      const worked: string[] = []
+      const options = { gapMs: 0, concurrency: 2, signal: stop.signal }
+
+      const running = hf.locks.runBatch('c1', source(), (item) => worked.push(item), options)
+      await env.advance(1_000)
+      await ends[how]?.(hf, { stop: () => stop.abort(), another: () => another() })
+      await env.advance(1_000)
+
+      expect(await running).toMatchObject({ outcome: 'paused', progress: { done: 1 } })
+      expect(worked).toEqual(['a'])
+      expect(await observer.locks.isAnyLocked()).toBe(false)
+    })
+  })
+
   describe('misuse of a batch', () => {
     const bad: [string, (hf: Holdfast) => Promise<BatchReport>][] = [
       ['no concurrency', (hf) => hf.locks.runBatch('c1', letters, () => {}, { concurrency: 0 })],

@@ -19,12 +19,13 @@ import type { Session } from '../../runtime/session/session.ts'
 import type { Runs } from '../runs.ts'
 import type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './batch-options.ts'
 import { keyOfItem } from './batch-options.ts'
+import { BatchSource } from './batch-source.ts'
 
 interface Work<Item> {
   readonly item: Item
   readonly key: string
 }
-type Rest<Item> = AsyncGenerator<Work<Item>>
+type Rest<Item> = BatchSource<Work<Item>>
 
 const maxWindow = 200
 const gapMsDefault = 200
@@ -40,6 +41,9 @@ export class Batch<Item> {
   readonly #handler: BatchHandler<Item>
   readonly #options: BatchOptions<Item>
   readonly #signal: AbortSignal
+  readonly #stopping = new AbortController()
+  /** Fires when no further item may be started. */
+  readonly #over: AbortSignal
   /**
    * Keys in the order they were started, minus the settled ones at the front. Everything before the first one is done.
    */
@@ -72,6 +76,7 @@ export class Batch<Item> {
       parts.closing,
       ...(options.signal ? [options.signal] : []),
     ])
+    this.#over = AbortSignal.any([this.#signal, this.#stopping.signal])
   }
 
   /**
@@ -97,13 +102,12 @@ export class Batch<Item> {
     this.#completion = known.completion
     const rest = this.#rest(known.cursor)
     try {
-      const first = await rest.next()
-      if (first.done) return known
-      this.#ahead = first.value
+      this.#ahead = await rest.next(this.#over)
+      if (this.#ahead === null) return known
       const begun = await this.#reopen(known)
       return await this.#closed(await this.#workOn(begun, rest))
     } finally {
-      await rest.return(undefined)
+      await rest.close()
     }
   }
 
@@ -128,8 +132,7 @@ export class Batch<Item> {
     this.#completion = begun.completion
     const lines = this.#options.concurrency ?? concurrencyFor(begun.remaining ?? Number.POSITIVE_INFINITY)
     await Promise.all(Array.from({ length: lines }, () => this.#line(rest)))
-    // A batch that stopped has not read its source to the end; this is the last chance to close it.
-    await rest.return(undefined)
+    await rest.close()
     const ended = await this.#end()
     if (this.#error !== null) throw this.#error
     return ended
@@ -166,8 +169,12 @@ export class Batch<Item> {
     return pages.flatMap(({ outcomes }) => outcomes.map(({ key }) => key))
   }
 
+  #rest(cursor: unknown): Rest<Item> {
+    return new BatchSource(this.#unsettledFrom(cursor))
+  }
+
   /** The items without an outcome. Looks up many at a time when the source is synchronous. */
-  async *#rest(cursor: unknown): Rest<Item> {
+  async *#unsettledFrom(cursor: unknown): AsyncGenerator<Work<Item>> {
     const source = typeof this.#items === 'function' ? this.#items(cursor) : this.#items
     const most = Symbol.asyncIterator in source ? 1 : maxWindow
     let window: Work<Item>[] = []
@@ -198,10 +205,11 @@ export class Batch<Item> {
     try {
       while (!(await this.#mustStop())) {
         const next = await this.#next(rest)
+        if (this.#over.aborted) continue
         if (next === null || (await this.#mustStop())) return
         await this.#handle(next)
         const gapMs = this.#options.gapMs ?? gapMsDefault
-        if (gapMs > 0) await pause(this.#session.environment, gapMs, this.#signal)
+        if (gapMs > 0) await pause(this.#session.environment, gapMs, this.#over)
       }
     } catch (error) {
       this.#stop(isLost(error) ? 'its lock was lost' : `it broke: ${messageOf(error)}`)
@@ -212,9 +220,7 @@ export class Batch<Item> {
   async #next(rest: Rest<Item>): Promise<Work<Item> | null> {
     const ahead = this.#ahead
     this.#ahead = null
-    if (ahead !== null) return ahead
-    const next = await rest.next()
-    return next.done ? null : next.value
+    return ahead ?? rest.next(this.#over)
   }
 
   async #mustStop(): Promise<boolean> {
@@ -231,6 +237,7 @@ export class Batch<Item> {
 
   #stop(reason: string): void {
     this.#stopReason ??= fitText(reason, 2000)
+    this.#stopping.abort()
   }
 
   async #handle({ item, key }: Work<Item>): Promise<void> {
