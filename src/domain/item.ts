@@ -141,7 +141,7 @@ type Draft = { -readonly [Field in keyof Item]: Item[Field] }
 
 /** Changes an item that was just created here: nothing else refers to it yet. */
 export function moveTo(to: string, made: Draft, workflow: Workflow, wall: number): Item {
-  const { held, closed } = stateOf(workflow, to)
+  const { held, closed, retryTo } = stateOf(workflow, to)
   made.stateChangedAt = Math.max(wall, made.stateChangedAt, made.startedAt ?? 0)
   made.previousState = made.state
   made.state = to
@@ -153,6 +153,8 @@ export function moveTo(to: string, made: Draft, workflow: Workflow, wall: number
     made.quarantineReason = null
     made.exposures = 0
     made.suspectedAt = null
+    // Otherwise what it waited for could not be removed. One that can be retried goes on waiting then.
+    if (retryTo === undefined && made.waitingFor.length > 0) made.waitingFor = []
   }
   if (held || closed) {
     made.runAt = null

@@ -1,6 +1,6 @@
 /** Dependencies never form a cycle, even when two processes change them at the same time. */
 import { randomUUID } from 'node:crypto'
-import type { Holdfast } from 'holdfast'
+import type { Holdfast, Workflow } from 'holdfast'
 import { expect, test } from 'vitest'
 import { refusal } from '../support/outcomes.ts'
 import { forEachEngine } from '../support/stores.ts'
@@ -103,16 +103,31 @@ forEachEngine((engine) => {
     expect(wellDone).toEqual(rounds.map(() => 1))
   })
 
-  test('an item cancelled while it waited still counts: nothing that is reopened waits for itself [S5c-2]', async () => {
+  test('a cancelled item that is reopened cannot wait for what waits for it by then [S5c-2]', async () => {
     const { hf } = await engine.open({ background: false })
     const q = hf.queue('main', { workflow: 'merge' })
     const first = await q.submit('first', { headSha: 'abcd' })
     const second = await q.submit('second', { headSha: 'abcd', blockers: [first.item.id] })
     await q.cancel('second')
+    await q.submit('first', { headSha: 'abcd', blockers: [second.item.id] })
+
+    const refused = await refusal(() => q.submit('second', { headSha: 'abcd', blockers: [first.item.id] }))
+
+    expect(refused).toMatchObject({ code: 'INVALID', facts: { item: second.item.id } })
+  })
+
+  test('one that can be retried after it was cancelled goes on waiting, so it still counts [S5c-2]', async () => {
+    const { hf } = await engine.open({ background: false })
+    const q = hf.queue('changes', { workflow: revocable })
+    const first = await q.submit('first', { headSha: 'abcd' })
+    const second = await q.submit('second', { headSha: 'abcd', blockers: [first.item.id] })
+    await q.cancel('second')
 
     const refused = await refusal(() => q.submit('first', { headSha: 'abcd', blockers: [second.item.id] }))
+    const retried = await q.retry('second')
 
     expect(refused).toMatchObject({ code: 'INVALID', facts: { item: first.item.id } })
+    expect(retried).toMatchObject({ phase: 'waiting', waitingFor: [first.item.id] })
   })
 
   test('an imported item waits only for what was there before, so no import creates a cycle [S5c-2]', async () => {
@@ -152,6 +167,21 @@ forEachEngine((engine) => {
     expect(far).toMatchObject({ code: 'INVALID', facts: { maxWalked } })
   })
 })
+
+/** What was cancelled can be retried. */
+const revocable: Workflow = {
+  name: 'revocable',
+  initial: 'open',
+  cancelTo: 'cancelled',
+  failsRetryably: false,
+  retryForgives: false,
+  states: {
+    open: { claimTo: 'taken', moves: ['cancelled'] },
+    taken: { held: true, lostTo: 'open', moves: ['done'], completeTo: 'done' },
+    done: { closed: 'succeeded', moves: [] },
+    cancelled: { closed: 'failed', moves: [], retryTo: 'open' },
+  },
+}
 
 /** Items walked in each direction. */
 const maxWalked = 1_000

@@ -198,6 +198,22 @@ forEachEngine((engine) => {
     })
   })
 
+  test('a cancelled item keeps nothing that it had waited for [Q22] [Q26]', async () => {
+    const { q } = await openJobs(engine)
+    for (const name of ['one', 'other']) {
+      await q.add(null, { key: name })
+      await q.add(null, { key: `behind ${name}`, blockers: [name] })
+      await q.cancel(`behind ${name}`)
+    }
+
+    const removed = await q.remove('one')
+    await q.cancel('other')
+    const cleaned = await q.cleanup({ maxAgeMs: 0 })
+
+    expect([removed, cleaned]).toEqual([true, 3])
+    expect(await q.stats()).toMatchObject({ total: 0 })
+  })
+
   test('closed items that others wait for do not keep the rest from being cleaned up [Q26]', async () => {
     const { q, env } = await openJobs(engine)
     const { ids } = await q.addMany(Array.from({ length: 500 }, () => ({ payload: null })))

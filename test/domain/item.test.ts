@@ -1229,6 +1229,21 @@ describe('edge cases of an item', () => {
     expect(refusal.code).toBe('ILLEGAL_MOVE')
   })
 
+  test('a closed item waits for nothing, unless it can be retried [Q22]', () => {
+    const revocable: Workflow = {
+      ...job,
+      states: { ...job.states, cancelled: { closed: 'failed', moves: [], retryTo: 'pending' } },
+    }
+    const waiting = itemIn(job, 'pending', { waitingFor: ['b'] })
+
+    const cancelled = cancelItem(waiting, job, at)
+    const revoked = cancelItem(waiting, revocable, at)
+
+    expect(cancelled).toMatchObject({ phase: 'closed', waitingFor: [] })
+    expect(revoked).toMatchObject({ phase: 'closed', waitingFor: ['b'] })
+    expect(retryItem(revoked, revocable, at)).toMatchObject({ phase: 'waiting', waitingFor: ['b'] })
+  })
+
   test('a task in review goes back to work only on request [T2]', () => {
     const review = itemIn(task, 'review')
 
