@@ -5,7 +5,7 @@ import { knownState, type Workflow } from './workflow.ts'
 export interface CountedItems {
   readonly byState: Readonly<Record<string, number>>
   readonly byPhase: Readonly<Record<Phase, number>>
-  /** Quarantined after crashes; always open, and neither claimable nor held. */
+  /** Quarantined: never claimable, and held only if it was imported so and has not been given back yet. */
   readonly quarantinedByState: Readonly<Record<string, number>>
 }
 
@@ -33,11 +33,14 @@ export function countQueue(
     knownState(workflow, state)?.retryTo !== undefined && closed(state) === undefined
   const isFailed = (state: string) => state !== workflow.cancelTo && closed(state) === 'failed'
 
+  const isHeld = (state: string) => knownState(workflow, state)?.held === true
+
   const total = sum(byState)
   const quarantined = sum(quarantinedByState)
+  const heldQuarantined = sum(quarantinedByState, isHeld)
   const forRetry = sum(byState, awaitsRetry) - sum(quarantinedByState, awaitsRetry)
-  const blocked = byPhase.waiting - forRetry - quarantined
-  const processing = byPhase.held
+  const blocked = byPhase.waiting - forRetry - (quarantined - heldQuarantined)
+  const processing = byPhase.held - heldQuarantined
   const completed = sum(byState, (state) => closed(state) === 'succeeded')
   const failed = sum(byState, isFailed) + forRetry
   const cancelled = sum(byState, (state) => state === workflow.cancelTo)

@@ -26,6 +26,24 @@ test('every item is counted once, under what can be done with it [S5-22] [Q6]', 
   })
 })
 
+test('an item that was imported as held and quarantined is counted once, until it is given back and after [Q6]', () => {
+  const job = builtInWorkflows.job ?? expect.fail('it is built in')
+  const phases = { ready: 0, suspect: 0, waiting: 0, held: 0, closed: 0 }
+  const [held, released] = [{ running: 1 }, { pending: 1 }]
+
+  const before = countQueue(
+    { byState: { running: 2 }, byPhase: { ...phases, held: 2 }, quarantinedByState: held },
+    job,
+  )
+  const after = countQueue(
+    { byState: released, byPhase: { ...phases, waiting: 1 }, quarantinedByState: released },
+    job,
+  )
+
+  expect(before).toMatchObject({ total: 2, blocked: 0, quarantined: 1, processing: 1, pending: 0 })
+  expect(after).toMatchObject({ total: 1, blocked: 0, quarantined: 1, processing: 0, pending: 0 })
+})
+
 test('a state that the workflow does not have is counted too', () => {
   const job = builtInWorkflows.job ?? expect.fail('it is built in')
 
