@@ -16,6 +16,8 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
   const line = waiting === 0 ? [] : [`${waiting} in line`]
   const acquire = { operation: 'locks.acquireLock', input: { name }, because: 'takes it while it is free' }
   if (!first) return explanation('free', 'nobody holds it', { evidence: line, can: [acquire] })
+  const free = explainFreeSlots(name, slots, line)
+  if (free !== null) return free
   const { lock, holder } = first
   if (lock.delayedSince !== null) {
     return explanation('waiting', 'its holder was lost, and it is kept free for the delay it had asked for', {
@@ -38,6 +40,23 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
     ...line,
   ]
   return explainHeld(holder, 'it', evidence)
+}
+
+/** Null if no slot is free. A slot that is held, or kept for a delay, under another count keeps everyone out. */
+function explainFreeSlots(
+  name: string,
+  slots: LockFacts['slots'],
+  line: readonly string[],
+): Explanation | null {
+  const taken = slots.filter(({ holder }) => !isOver(holder))
+  const count = taken[0]?.lock.slots ?? 0
+  const free = count - taken.length
+  if (free <= 0 || taken.some(({ lock }) => lock.slots !== count)) return null
+  const held = taken.filter(({ lock }) => lock.delayedSince === null)
+  return explanation('free', `${free} of its ${count} slots ${free === 1 ? 'is' : 'are'} free`, {
+    evidence: [...held.map(({ holder }) => `${holder.agent} holds a slot`), ...line],
+    can: [{ operation: 'locks.acquireLock', input: { name, slots: count }, because: 'takes a free slot' }],
+  })
 }
 
 /** `holder` holds the run's lock; null if nobody holds it for this run. */

@@ -254,6 +254,23 @@ describe('a lock', () => {
     })
     expect(explainLock({ name: 'press', slots: [slot()], waiting: 0 }).evidence).toEqual([])
   })
+
+  test('is free while one of its slots is', () => {
+    const lapsed = slot({ slots: 3, expiresAt: at.now - 1 })
+    const [one, other] = [slot({ slots: 3 }), slot({ slots: 3, slot: 1, agent: 'bob' })]
+    const delayed = slot({ slots: 3, slot: 2, delayedSince: at.now })
+    const explain = (...slots: ReturnType<typeof slot>[]) => explainLock({ name: 'press', slots, waiting: 1 })
+
+    expect(explain(lapsed, one)).toMatchObject({
+      verdict: 'free',
+      why: '2 of its 3 slots are free',
+      evidence: ['ada holds a slot', '1 in line'],
+      can: [{ operation: 'locks.acquireLock', input: { name: 'press', slots: 3 } }],
+    })
+    expect(explain(one, delayed)).toMatchObject({ verdict: 'free', why: '1 of its 3 slots is free' })
+    expect(explain(one, other, delayed).verdict).toBe('held')
+    expect(explain(slot({ slots: 1 }), delayed).verdict).toBe('held')
+  })
 })
 
 describe('a run', () => {
