@@ -152,7 +152,7 @@ function mostlyFailing({ queue, succeeded, failed, failedState }: QueueEndings):
 }
 
 function deadLetters(count: number): Alert {
-  const what = `nobody answered ${counted(count, 'message')}`
+  const what = `too few acknowledged ${counted(count, 'message')}`
   return warning('dead_letters', what, 'see them with `holdfast msg dead`')
 }
 

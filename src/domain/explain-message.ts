@@ -1,7 +1,8 @@
 /** Why a message is still waiting, or how it ended. */
 import { isOpen } from './delivery.ts'
 import { type Explanation, explanation, type SafeAct } from './explain.ts'
-import type { Thread } from './message.ts'
+import type { Message, Thread } from './message.ts'
+import { damageOf } from './message-damage.ts'
 
 export function explainMessage({ message, deliveries }: Thread, now: number): Explanation {
   const open = deliveries.filter(isOpen)
@@ -13,17 +14,7 @@ export function explainMessage({ message, deliveries }: Thread, now: number): Ex
         `${recipient}: ${state} after ${attempts} attempts${note === null ? '' : `, "${note}"`}`,
     ),
   ]
-  if (message.state === 'dead') {
-    const redrive: SafeAct = {
-      operation: 'messages.redrive',
-      input: { message: message.id },
-      because: 'sends it again to those who did not answer',
-    }
-    return explanation('stuck', 'nobody answered it on any level: it is a dead letter', {
-      evidence,
-      can: [redrive],
-    })
-  }
+  if (message.state === 'dead') return explainDead(message, answered.length, evidence)
   if (message.closedAt !== null) return explanation('closed', `it is ${message.state}`, { evidence })
   const waits = open.map(({ recipient }) => recipient).join(', ')
   return explanation('waiting', waits === '' ? 'it is about to escalate' : `it waits for ${waits}`, {
@@ -36,5 +27,21 @@ export function explainMessage({ message, deliveries }: Thread, now: number): Ex
         ? []
         : [{ what: `${recipient} counts as not answering`, inMs: Math.max(0, givesUpAt - now) }]),
     ]),
+  })
+}
+
+/** One that is damaged cannot be sent again. */
+function explainDead(message: Message, answers: number, evidence: readonly string[]): Explanation {
+  const damage = damageOf(message)
+  if (damage !== null) return explanation('stuck', `${damage}: it is a dead letter`, { evidence })
+  const redrive: SafeAct = {
+    operation: 'messages.redrive',
+    input: { message: message.id },
+    because: 'sends it again to those who did not answer',
+  }
+  const who = answers === 0 ? 'nobody' : 'too few'
+  return explanation('stuck', `${who} acknowledged it on any level: it is a dead letter`, {
+    evidence,
+    can: [redrive],
   })
 }

@@ -392,8 +392,34 @@ describe('a message', () => {
     )
     const done = { message: message({ state: 'acked', closedAt: at.wall }), deliveries: [acked] }
 
-    expect(dead).toMatchObject({ verdict: 'stuck', can: [{ operation: 'messages.redrive' }] })
+    expect(dead).toMatchObject({
+      verdict: 'stuck',
+      why: 'nobody acknowledged it on any level: it is a dead letter',
+      can: [{ operation: 'messages.redrive' }],
+    })
     expect(explainMessage(done, at.now)).toMatchObject({ verdict: 'closed', why: 'it is acked' })
+  })
+
+  test('that some acknowledged, but not enough of them, is no message that nobody acknowledged', () => {
+    const deliveries = [
+      delivery({ state: 'acked', ackedAt: at.wall, closedAt: at.wall }),
+      delivery({ recipient: 'carol', state: 'unanswered', closedAt: at.wall }),
+    ]
+    const dead = message({ state: 'dead', quorum: 2, closedAt: at.wall })
+
+    expect(explainMessage({ message: dead, deliveries }, at.now)).toMatchObject({
+      why: 'too few acknowledged it on any level: it is a dead letter',
+      evidence: expect.arrayContaining(['1 answers of the 2 that are needed']),
+    })
+  })
+
+  test('that is damaged says so, and does not offer to send it again, which would be refused', () => {
+    const damaged = message({ state: 'dead', content: '{', closedAt: at.wall })
+
+    expect(explainMessage({ message: damaged, deliveries: [] }, at.now)).toMatchObject({
+      why: 'its content cannot be read: it is a dead letter',
+      can: [],
+    })
   })
 })
 
