@@ -83,6 +83,18 @@ test('a read takes one transaction, including what the process has to know about
   expect(proxy.syncs - before).toBe(reads)
 })
 
+test('calls that share the first batch prepare each statement once [S5e-6]', async () => {
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(own.newStore()), { background: false })
+  const before = proxy.prepared.length
+
+  await Promise.all([1, 2, 3, 4, 5].map((value) => hf.state(`document-${value}`).set(value)))
+
+  const prepared = proxy.prepared.slice(before)
+  expect(prepared.filter((text) => text.includes('.state t'))).toHaveLength(1)
+  expect(prepared).toEqual([...new Set(prepared)])
+})
+
 test.each([{}, { subject: 'item' }] as const)(
   'the newest events (%j) include what was just written while another transaction ends [S5e-1]',
   async (about) => {

@@ -3,7 +3,7 @@
  * loses a commit or the answer to one.
  */
 import { connect, createServer, type Server as Listener, type Socket } from 'node:net'
-import { Commits, execution, hasCommitted, type Message, Messages } from './wire.ts'
+import { Commits, execution, hasCommitted, type Message, Messages, preparedText } from './wire.ts'
 
 /** What happens to the next commit, once. */
 export type CommitFault =
@@ -31,6 +31,8 @@ export class TcpProxy {
   refusals = 0
   /** How often a client has ended what it asked for with a Sync, which outside a transaction ends one. */
   syncs = 0
+  /** Each text that a client had prepared, as often as it did so. */
+  readonly prepared: string[] = []
   /** The delay of each message, in each direction. */
   delayMs = 0
   /** The rate at which clients can send. */
@@ -135,6 +137,7 @@ export class TcpProxy {
   /** Whether a message of the client goes on to the server. */
   #pass(link: Link, message: Message): boolean {
     if (message.type === 'S') this.syncs++
+    if (message.type === 'P') this.prepared.push(preparedText(message))
     if (!link.isCommit(message)) return true
     const fault = this.#fault ?? this.#faults?.() ?? null
     if (fault === null) return true

@@ -49,6 +49,11 @@ export class Commits {
   }
 }
 
+/** The text that a message of type P has prepared, after the name it is prepared under. */
+export function preparedText({ bytes }: Message): string {
+  return bytes.toString('utf8', 5).split('\0', 2)[1] ?? ''
+}
+
 /** What a client sends after a bind to have it done and answered. */
 export const execution = Buffer.concat([message('E', Buffer.alloc(5)), message('S')])
 

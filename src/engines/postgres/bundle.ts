@@ -75,8 +75,10 @@ export function bundlerOf(Query: DriverQuery): Bundler {
   return class extends Query implements Bundle {
     readonly #parts: readonly Part[]
     readonly #options: BundleOptions
-    /** The name that each part is being prepared under, if it is. */
+    /** The name of each part's statement, if it has one. */
     readonly #names: (string | null)[] = []
+    /** What was first prepared here. */
+    readonly #preparing = new Map<Statement, string>()
     readonly #answered: Answered[] = []
     #rows: Row[] = []
     /** Called at the end. The driver replaces it, and limits how long it waits for the end. */
@@ -101,14 +103,19 @@ export function bundlerOf(Query: DriverQuery): Bundler {
     }
 
     #write(wire: Wire, { statement, values }: Part): void {
-      const name = statement.name ?? this.#options.nextName()
-      if (statement.name === null) {
-        wire.parse({ name: name ?? '', text: statement.text, types: [] }, true)
-        wire.describe({ type: 'S', name: name ?? '' }, true)
-      }
+      const name = statement.name ?? this.#preparing.get(statement) ?? this.#prepare(wire, statement)
       this.#names.push(name)
       wire.bind({ statement: name ?? '', values: values as never[] } as never, true)
       wire.execute(null, true)
+    }
+
+    #prepare(wire: Wire, statement: Statement): string | null {
+      const name = this.#options.nextName()
+      // The next part with this text uses the name too: if preparing it fails, the server skips that part.
+      if (name !== null) this.#preparing.set(statement, name)
+      wire.parse({ name: name ?? '', text: statement.text, types: [] }, true)
+      wire.describe({ type: 'S', name: name ?? '' }, true)
+      return name
     }
 
     get #current(): Part | undefined {
