@@ -44,7 +44,7 @@ export async function holdingOf(
   // Lease files are stored by id, so a key has to be looked up first.
   const leased = direct.kind === 'lock' ? direct : await leasedBy(holds, call, true)
   const known = await grantOf(call, leased, [direct.name, leased.name])
-  return known ?? { ...leased, token: endedToken(verb, call, leased) }
+  return known ?? { ...leased, token: await endedToken(verb, call, leased) }
 }
 
 /** Under `run`, the lease that it exported, unless the same thing was claimed again or given back since. */
@@ -75,10 +75,22 @@ export function replacedToken(call: CommandCall, { kind, name }: Leased): number
   return call.io.env.HOLDFAST_ID ? exportedToken(call, kind, [name]) : undefined
 }
 
-/** A completion may be repeated. What was lost stays lost, until it is claimed again. */
-function endedToken({ completes, grants }: Verb, call: CommandCall, leased: Leased): number | undefined {
+/**
+ * A completion may be repeated. What was lost stays lost until its agent is granted it again, here or elsewhere. That
+ * does not matter for a change that needs no lease, once nobody holds the thing.
+ */
+async function endedToken(
+  { completes, grants, needsNoLease }: Verb,
+  call: CommandCall,
+  leased: Leased,
+): Promise<number | undefined> {
   if (grants) return undefined
-  return call.leases.findEnded(leased, completes ? ['done', 'lost'] : ['lost'])
+  const ended = call.leases.findEnded(leased, completes ? ['done', 'lost'] : ['lost'])
+  if (ended === undefined) return undefined
+  const leases = await leasesOn(call, leased)
+  if (leases.length === 0 && needsNoLease?.(call.input)) return undefined
+  const own = leases.filter(({ agent }) => agent === call.settings.agent.value)
+  return own.some(({ token }) => Number(token) > ended) ? undefined : ended
 }
 
 async function leasedBy(holds: Holds, call: CommandCall, looksUp: boolean): Promise<Leased> {
@@ -148,6 +160,16 @@ async function itemLease(call: CommandCall, id: string): Promise<Held | null> {
   const queue = (call.input.queue as Text) ?? taskQueue
   const item = await call.execute('queue.get', { queue, ref: id })
   return item?.phase === 'held' ? item.lease : null
+}
+
+/** Whoever holds it: several agents, if it is a lock with slots. */
+async function leasesOn(call: CommandCall, { kind, name }: Leased): Promise<Held[]> {
+  if (kind === 'item') {
+    const lease = await itemLease(call, name)
+    return lease === null ? [] : [lease]
+  }
+  const { slots } = await call.execute('locks.getCurrentLockInfo', { name })
+  return slots.map(({ lease }) => lease)
 }
 
 /** The token that `run` exported belongs to one lease. For another it would be refused, with a misleading error. */

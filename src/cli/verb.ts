@@ -85,6 +85,8 @@ export interface Verb<Name extends OperationName = OperationName, Answer = unkno
   })[]
   /** It completes an item. The token is kept, so that the completion can be retried. */
   readonly completes?: true
+  /** Whether anybody may make this change while nobody holds the thing, even an agent that has lost it. */
+  readonly needsNoLease?: (input: InputOf<Name>) => boolean
   /** Whether this answer means that the lease has ended. */
   readonly isOver?: (answer: Answer) => boolean
   /** The error text for the answer `null`: nothing has that name. */

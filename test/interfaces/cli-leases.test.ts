@@ -452,6 +452,56 @@ describe('a lease that was lost', () => {
     expect([lost.code, byBob.code, ...codes]).toEqual([5, 0, 0, 0])
   })
 
+  test('does not keep its former holder from changing the task once nobody holds it', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'one', '--key', 'T-1')
+    await shell.run('task', 'claim', 'T-1')
+    await shell.run('queue', 'reclaim-stale', 'tasks', '0s')
+    const update = () => shell.run('task', 'update', 'T-1', '--note', 'it was half done')
+
+    const told = await update()
+    const free = await update()
+    const asHolder = await shell.run('task', 'renew', 'T-1')
+    await shell.run('task', 'claim', 'T-1', ...bob)
+    const held = await update()
+    await shell.run('task', 'complete', 'T-1', ...bob)
+    const done = await update()
+
+    expect([told, free, asHolder, held, done].map(({ code }) => code)).toEqual([5, 0, 5, 5, 0])
+  })
+
+  test('is not lost any more once its agent was granted the thing again elsewhere', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    await shell.run('lock', 'acquire', 'deploy')
+    await claim(shell)
+    await shell.run('lock', 'transfer', 'deploy', 'bob', '--reason', 'she is away')
+    await shell.run('queue', 'reclaim-stale', 'q', '0s')
+    const asked = [
+      ['lock', 'renew', 'deploy'],
+      ['lock', 'release', 'deploy'],
+      ['queue', 'renew', 'q', 'k'],
+    ]
+    const answers = async () => {
+      const each = []
+      for (const args of asked) each.push(await shell.run(...args))
+      return each
+    }
+
+    const lost = await answers()
+    // Not by a command of this user, so no token is kept here.
+    const hf = await open(join(shell.folder, '.holdfast', 'store.db'), { background: false, logger: false })
+    await hf.locks.transfer('deploy', { to: 'ada', reason: 'she is back' })
+    await hf.queue('q').next({ agent: 'ada' })
+    await hf.close()
+    const held = await answers()
+
+    expect(lost.map(({ code }) => code)).toEqual([5, 5, 5])
+    expect(held.map(({ code }) => code)).toEqual([4, 4, 4])
+    for (const { stderr } of held)
+      expect(stderr).toMatch(/is held by ada\nnext {3}give the token of your grant/)
+  })
+
   test.each([
     ['the lock', []],
     ['one of its slots', ['--slots', '2']],

@@ -154,6 +154,8 @@ export const taskVerbs = [
     operation: 'tasks.updateTask',
     negatable: { owner: 'it has no owner', host: 'it belongs on no particular machine' },
     body: 'body',
+    // By another status, a former holder would still report its work.
+    needsNoLease: ({ status }) => status === undefined,
     help: '  holdfast task update T-1 --note "the parser is done" --expected-version 3',
     text: (task) => `${taskLine(task)}, version ${task.version}`,
   }),
