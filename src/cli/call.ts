@@ -121,6 +121,14 @@ export class CommandCall implements Call {
     })
   }
 
+  async preview<Name extends OperationName>(
+    operation: Name,
+    input: InputOf<Name> & { readonly dryRun?: boolean | undefined },
+  ): Promise<ResultOf<Name>> {
+    const hf = await this.open()
+    return await hf.execute(operation, { ...input, dryRun: true })
+  }
+
   /**
    * Loads what the view needs beside the answer: the offset of the lease clock, because people read wall time, and the
    * dead instances, because a lease does not say that its holder is dead.

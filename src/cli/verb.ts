@@ -142,6 +142,11 @@ export interface Call<Name extends OperationName = OperationName> {
     input: InputOf<Other>,
     piece?: number,
   ): Promise<ResultOf<Other>>
+  /** What a change would do. Takes no idempotency key: that is for the change itself. */
+  preview<Other extends OperationName>(
+    operation: Other,
+    input: InputOf<Other> & { readonly dryRun?: boolean | undefined },
+  ): Promise<ResultOf<Other>>
   /** One record of a stream: its text, or its line of JSON. */
   emit(text: Drawn, record: object): void
   /** Prints to stderr. */

@@ -682,6 +682,23 @@ describe('an idempotency key', () => {
     await hf.close()
 
     const clear = () => shell.json('msg', 'clear', '--yes', '--idempotency-key', 'k')
+  test.each([
+    ['queue cleanup', ['queue', 'cleanup', 'q', '--max-age', '0'], { removed: 1 }],
+    ['lock force-release-agent', ['lock', 'force-release-agent', 'ada', '--reason', 'r'], { released: 1 }],
+  ])('is for the change, not for the question before it: %s', async (_, command, changed) => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    await shell.run('queue', 'cancel', 'q', 'k')
+    await shell.run('lock', 'acquire', 'deploy')
+    const keyed = [...command, '--idempotency-key', 'once']
+
+    const asked = await shell.run(...keyed)
+    const answers = [await shell.json(...keyed, '--yes'), await shell.json(...keyed, '--yes')]
+
+    expect(asked.code).toBe(2)
+    expect(answers).toMatchObject([changed, changed])
+  })
+
 
     expect([await clear(), await clear()]).toMatchObject([{ cancelled: 30 }, { cancelled: 30 }])
     expect((await shell.run('msg', 'pending')).stdout).toBe('(none)\n')

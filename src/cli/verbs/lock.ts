@@ -167,8 +167,7 @@ export const lockVerbs = [
     // --agent names the caller, so the agent whose locks are released is given by position.
     positional: ['agent'],
     asks: async (call) => {
-      const input = { ...call.input, dryRun: true }
-      const { released } = await call.execute('locks.forceReleaseAgent', input)
+      const { released } = await call.preview('locks.forceReleaseAgent', call.input)
       return released === 0 ? null : `This takes ${counted(released, 'lock')} from ${call.input.agent}.`
     },
     async act(call) {

@@ -73,7 +73,7 @@ export const queueControlVerbs = [
     summary: 'Remove finished items older than an age (0 = all). Events stay.',
     positional: ['queue'],
     asks: async (call) => {
-      const { removed, more } = await call.execute('queue.cleanup', { ...call.input, dryRun: true })
+      const { removed, more } = await call.preview('queue.cleanup', call.input)
       if (removed === 0) return null
       return `This removes ${more ? 'more than ' : ''}${counted(removed, 'finished item')}.`
     },
