@@ -323,6 +323,19 @@ describe('a claim from the command line', () => {
     }
   })
 
+  test('is bound to no process of another agent without a name', async () => {
+    const shell = aShell()
+    const unnamed = { env: { HOLDFAST_AGENT: '' } }
+    await shell.run('init')
+
+    const register = ['agent', 'register', '--pid', String(process.pid)]
+    const refused = await shell.runWith(unnamed, ...register)
+    const named = await shell.runWith(unnamed, ...register, '--agent', 'eve')
+
+    expect([refused.code, named.code]).toEqual([2, 0])
+    expect(refused.stderr).toContain('set HOLDFAST_AGENT')
+  })
+
   test('for a missing process is refused, and nothing is claimed', async () => {
     const shell = aShell()
     const sleeper = aProcess()
@@ -669,19 +682,6 @@ describe('an idempotency key', () => {
     expect(removed).toMatchObject({ removed: 600 })
   })
 
-  test('goes on with `msg clear` where it was interrupted, and then repeats its answer', async () => {
-    const shell = aShell()
-    await shell.run('init')
-    const store = join(shell.folder, '.holdfast', 'store.db')
-    const hf = await open(store, { agent: 'ada', background: false, logger: false })
-    await hf.messages.register('bob')
-    await hf.messages.register('carol', { sendsPerMinute: 0 })
-    for (let number = 0; number < 30; number++)
-      await hf.messages.sendWithAck('bob', { agent: 'carol', content: number })
-    await hf.execute('messages.clearPendingAcks', {}, { idempotencyKey: 'k' })
-    await hf.close()
-
-    const clear = () => shell.json('msg', 'clear', '--yes', '--idempotency-key', 'k')
   test.each([
     ['queue cleanup', ['queue', 'cleanup', 'q', '--max-age', '0'], { removed: 1 }],
     ['lock force-release-agent', ['lock', 'force-release-agent', 'ada', '--reason', 'r'], { released: 1 }],
@@ -699,6 +699,19 @@ describe('an idempotency key', () => {
     expect(answers).toMatchObject([changed, changed])
   })
 
+  test('goes on with `msg clear` where it was interrupted, and then repeats its answer', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    const store = join(shell.folder, '.holdfast', 'store.db')
+    const hf = await open(store, { agent: 'ada', background: false, logger: false })
+    await hf.messages.register('bob')
+    await hf.messages.register('carol', { sendsPerMinute: 0 })
+    for (let number = 0; number < 30; number++)
+      await hf.messages.sendWithAck('bob', { agent: 'carol', content: number })
+    await hf.execute('messages.clearPendingAcks', {}, { idempotencyKey: 'k' })
+    await hf.close()
+
+    const clear = () => shell.json('msg', 'clear', '--yes', '--idempotency-key', 'k')
 
     expect([await clear(), await clear()]).toMatchObject([{ cancelled: 30 }, { cancelled: 30 }])
     expect((await shell.run('msg', 'pending')).stdout).toBe('(none)\n')

@@ -45,6 +45,7 @@ export const agentVerbs = [
         const next = 'give --pid of the process that lives as long as the agent, such as $PPID'
         throw new InvalidError({ what: 'no process was named', next })
       }
+      if (call.settings.agent.origin === 'default') throw nobodyOfThatName(call.settings.agent.value)
       const hf = await call.open()
       return hf.agents.register({ pid })
     },
@@ -84,3 +85,12 @@ export const agentVerbs = [
     },
   }),
 ]
+
+/** Claims belong to the process registered last, so its end would take from all commands without a name. */
+function nobodyOfThatName(agent: string): InvalidError {
+  return new InvalidError({
+    what: `${agent} is the name of all commands here that have none, and no process is theirs alone`,
+    next: 'set HOLDFAST_AGENT to a name of your own, or give one with --agent',
+    facts: { agent },
+  })
+}
