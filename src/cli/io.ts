@@ -2,7 +2,7 @@
 import { closeSync, constants, openSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { decodeText } from '../domain/text.ts'
-import { InvalidError } from '../errors.ts'
+import { InvalidError, NotFoundError } from '../errors.ts'
 
 export interface Io {
   /** Data. */
@@ -38,7 +38,9 @@ export function processIo(): Io {
     err: (text) => void stderr.write(text),
     stdin,
     env,
-    cwd: process.cwd(),
+    get cwd() {
+      return currentFolder()
+    },
     isTerminal: stdout.isTTY === true,
     isTalkSeen: stderr.isTTY === true,
     hasTerminal: hasControllingTerminal,
@@ -48,6 +50,19 @@ export function processIo(): Io {
     rows: stdout.isTTY ? sizeOf(stdout).rows : null,
     hasColors: hasColors(env, stdout.isTTY === true),
     hasTalkColors: hasColors(env, stderr.isTTY === true),
+  }
+}
+
+/** Read only when needed: help works in any folder. */
+function currentFolder(): string {
+  try {
+    return process.cwd()
+  } catch (cause) {
+    throw new NotFoundError({
+      what: 'the current folder no longer exists',
+      next: 'go to one that does, such as the main work tree of the repository',
+      cause,
+    })
   }
 }
 

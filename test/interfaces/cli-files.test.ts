@@ -52,6 +52,21 @@ test('a closed stdout ends the command without a stack trace [S5-23]', async () 
   }
 })
 
+test('a current folder that is gone is reported with an exit code', async () => {
+  const shell = aShell()
+  const gone = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" "$1"'
+
+  const answer = await inShell(shell, `${gone} task list`)
+  const help = await inShell(shell, `${gone} --help`)
+
+  expect(answer).toEqual({
+    code: 3,
+    stdout: '',
+    stderr: expect.stringMatching(/^error {2}the current folder no longer exists\nwhy/),
+  })
+  expect(help.code).toBe(0)
+})
+
 test('a store below a file cannot be created, which is reported with an exit code [S5-23]', async () => {
   const shell = aShell()
   const file = join(shell.folder, 'file')
