@@ -93,15 +93,27 @@ function hasColors(env: Io['env'], isTerminal: boolean): boolean {
   return isTerminal && env.TERM !== 'dumb'
 }
 
+/** The most items that can be added at once, each with the largest payload. A limit, because a pipe may have no end. */
+const maxInputBytes = 256 * 1024 * 1024
+
 /** Reads stdin to its end. */
-export async function readStdin(io: Io): Promise<string> {
-  const chunks: Buffer[] = []
-  for await (const chunk of io.stdin) chunks.push(Buffer.from(chunk as Buffer | string))
-  return readText(Buffer.concat(chunks), 'stdin')
+export function readStdin(io: Io): Promise<string> {
+  return readText(io.stdin, 'stdin')
 }
 
-export function readText(bytes: Uint8Array, from: string): string {
-  const text = decodeText(bytes)
+export async function readText(stream: NodeJS.ReadableStream, from: string): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytesLeft = maxInputBytes
+  for await (const chunk of stream) {
+    const bytes = Buffer.from(chunk as Buffer | string)
+    bytesLeft -= bytes.length
+    if (bytesLeft < 0) {
+      const what = `${from} is larger than ${maxInputBytes / 1024 / 1024} MiB`
+      throw new InvalidError({ what, next: 'give less' })
+    }
+    chunks.push(bytes)
+  }
+  const text = decodeText(Buffer.concat(chunks))
   if (text !== null) return text
   throw new InvalidError({ what: `${from} is not UTF-8`, next: 'convert it, for instance with iconv' })
 }

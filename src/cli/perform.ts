@@ -1,5 +1,5 @@
 /** Carries out one verb: reads its input, acts, stores tokens, shows the answer, returns the exit code. */
-import { readFileSync } from 'node:fs'
+import { createReadStream } from 'node:fs'
 import * as z from 'zod'
 import { errorCodes } from '../error-codes.ts'
 import { InvalidError, isHoldfastError, NotFoundError } from '../errors.ts'
@@ -228,7 +228,7 @@ async function readInput(verb: Verb, operation: AnyOperation | null, given: Give
   const { file } = given.options
   if (verb.body !== undefined && typeof file === 'string') {
     if (input[verb.body] !== undefined) throw twice(verb.body)
-    const text = file === '-' ? await readStdin(io) : readText(readBodyFile(file), file)
+    const text = file === '-' ? await readStdin(io) : await readBodyFile(file)
     input[verb.body] = bodyValue(fields.get(verb.body) as Field, text)
   }
   return input
@@ -245,10 +245,11 @@ function bodyValue(field: Field, text: string): unknown {
   return field.kind === 'json' ? readJson(field.name, text.trimEnd()) : text
 }
 
-function readBodyFile(path: string): Uint8Array {
+async function readBodyFile(path: string): Promise<string> {
   try {
-    return readFileSync(path)
+    return await readText(createReadStream(path), path)
   } catch (cause) {
+    if (isHoldfastError(cause)) throw cause
     throw new NotFoundError({
       what: `--file: ${path} cannot be read`,
       next: 'give the path of a text file, or - for stdin',

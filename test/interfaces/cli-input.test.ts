@@ -200,6 +200,19 @@ test('text in another encoding than UTF-8 is refused, on stdin and in a file', a
     expect(answer).toMatchObject({ code: 2, stderr: expect.stringContaining('not UTF-8') })
 })
 
+test.each([
+  ['a file', { stdin: '' }, '/dev/zero'],
+  ['stdin', { stdin: new Uint8Array(256 * 1024 * 1024 + 1) }, '-'],
+])('a value without an end is refused: %s', async (_, options, file) => {
+  const shell = aShell()
+  await shell.run('init')
+
+  const { code, stderr } = await shell.runWith(options, 'queue', 'add', 'q', '--file', file)
+
+  expect(code).toBe(2)
+  expect(stderr).toContain('is larger than 256 MiB')
+})
+
 test('a value that may come from a file need not be typed as well', async () => {
   const shell = aShell()
   const file = join(shell.folder, 'value.json')
