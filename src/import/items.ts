@@ -106,12 +106,14 @@ function dependenciesOf({ parent, waitsFor }: Arriving): readonly string[] {
 
 /** The items that can be imported, and why the others cannot. */
 function soundOnes({ arriving, bad }: Harvest, workflow: string): Sound {
-  const seen = new Map<string, string>()
+  const seen: Seen = { names: new Map(), dedupeKeys: new Map() }
   const faults = new Map<Arriving, string>()
   for (const each of arriving) {
-    const why = faultOf(each, seen.get(each.name), workflow)
+    const why = faultOf(each, seen, workflow)
+    const dedupeKey = openDedupeKey(each, workflow)
+    seen.names.set(each.name, each.row)
     if (why !== null) faults.set(each, why)
-    seen.set(each.name, each.row)
+    else if (dedupeKey !== null) seen.dedupeKeys.set(dedupeKey, each.row)
   }
   const rest = arriving.filter((each) => !faults.has(each))
   for (const { member, others } of circlesOf(rest, dependenciesOf)) {
@@ -126,12 +128,23 @@ function soundOnes({ arriving, bad }: Harvest, workflow: string): Sound {
   }
 }
 
-function faultOf(
-  { name, entry, waitsFor }: Arriving,
-  earlier: string | undefined,
-  workflow: string,
-): string | null {
-  if (earlier !== undefined) return `${name} is already in ${earlier}`
+/** Rows so far, by what only one open item may have. The store would notice only within one piece. */
+interface Seen {
+  readonly names: Map<string, string>
+  readonly dedupeKeys: Map<string, string>
+}
+
+function openDedupeKey(arriving: Arriving, workflow: string): string | null {
+  return openName(arriving, workflow) === undefined ? null : (arriving.entry.dedupeKey ?? null)
+}
+
+function faultOf(arriving: Arriving, seen: Seen, workflow: string): string | null {
+  const { name, entry, waitsFor } = arriving
+  const sameName = seen.names.get(name)
+  if (sameName !== undefined) return `${name} is already in ${sameName}`
+  const dedupeKey = openDedupeKey(arriving, workflow)
+  const sameKey = dedupeKey === null ? undefined : seen.dedupeKeys.get(dedupeKey)
+  if (sameKey !== undefined) return `its dedupe key ${dedupeKey} is already that of ${sameKey}`
   if (waitsFor.length > maxBlockers)
     return `it waits for ${waitsFor.length} others; ${maxBlockers} is the most`
   const parsed = check(itemEntry(), entry)

@@ -118,6 +118,18 @@ describe('a file that cannot be imported whole is refused whole, and nothing cha
       /row 6: key/,
     ],
     [
+      'a dedupe key of two open entries that are not imported together',
+      importZjj,
+      (path) =>
+        zjj(
+          path,
+          `with recursive n(i) as (select 101 union all select i + 1 from n where i < 250)
+insert into merge_queue (id, workspace, added_at, dedupe_key)
+select i, 'w-' || i, 1741000100, case when i in (101, 250) then 'same' else 'key-' || i end from n`,
+        ),
+      /row 250: .*dedupe key same.*row 101/,
+    ],
+    [
       'a stack that stands on itself',
       importZjj,
       (path) => zjj(path, "update merge_queue set parent_workspace = 'stacked' where id = 6"),
