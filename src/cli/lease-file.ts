@@ -99,7 +99,7 @@ export class LeaseFiles {
     this.#write(this.#fileOf(leased, token), textOf(leased, token, how))
     if (leased.kind === 'item') this.#remove(leased, (each) => each < token)
     for (const file of this.#ended(leased, 'lost')) this.#unlink(file)
-    this.#prune(now)
+    this.#prune(now, token)
   }
 
   /**
@@ -199,11 +199,15 @@ export class LeaseFiles {
     return `${kind}-${digest.slice(0, 24)}`
   }
 
-  /** Only when many files have piled up: checking each one takes longer than everything else here. */
-  #prune(now: number): void {
+  /**
+   * Only when many files have piled up: checking each one takes longer than everything else here. Tokens follow the
+   * lease clock, so a system date that jumps ahead makes no lease that was just granted look old.
+   */
+  #prune(now: number, newest: number): void {
     const names = this.#names()
     if (names.length < pruneAt) return
     for (const file of names) {
+      if (tokenOf(file) > newest - keptMs * 1000) continue
       const path = join(this.#folder as string, file)
       const found = lstatSync(path, { throwIfNoEntry: false })
       if (found?.isFile() && found.mtimeMs < now - keptMs) rmSync(path, { force: true })

@@ -1,7 +1,16 @@
 /** Leases of the command line: manual, under a token that is found again, or bound to a process that is named. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'holdfast'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -244,6 +253,26 @@ describe('the token of a lease', () => {
 
     expect([copied.code, done.code]).toEqual([0, 0])
     expect(statSync(join(shell.folder, 'new.db-leases')).mode & 0o777).toBe(0o700)
+  })
+
+  test('is kept when the date jumps ahead, and removed once it is old by both clocks', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    const { token } = await claim(shell)
+    const folder = join(shell.folder, '.holdfast', 'store.db-leases')
+    const hourMicros = 60 * 60 * 1_000_000
+    const name = (each: number) => `item-${'0'.repeat(24)}-${each}.json`
+    for (let hours = 1; hours <= 60; hours++)
+      writeFileSync(join(folder, name(token - hours * hourMicros)), '{}')
+    const threeDaysAgo = Date.now() / 1000 - 72 * 60 * 60
+    for (const file of leaseFiles(shell)) utimesSync(join(folder, file), threeDaysAgo, threeDaysAgo)
+
+    await shell.run('lock', 'acquire', 'deploy')
+    const left = leaseFiles(shell)
+    const done = await shell.run('queue', 'complete', 'q', 'k')
+
+    expect(done.code).toBe(0)
+    expect(left.filter((file) => file.includes('0'.repeat(24)))).toHaveLength(47)
   })
 
   test('of each slot of a lock is kept, and released one by one', async () => {
