@@ -1,13 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import {
-  type Bell,
-  type BellChange,
-  bellNumber,
-  feed,
-  isOfThings,
-  maxBells,
-  noteRings,
-} from '../../src/domain/bell.ts'
+import { type Bell, bellNumber, feed, isOfThings, maxBells } from '../../src/domain/bell.ts'
 import type { Delivery } from '../../src/domain/delivery.ts'
 import type { Item } from '../../src/domain/item.ts'
 import type { Lock } from '../../src/domain/lock.ts'
@@ -16,15 +8,17 @@ import type { Message } from '../../src/domain/message.ts'
 import { createQueue, processingLockName } from '../../src/domain/queue.ts'
 import { inboxAdapter } from '../../src/domain/recipient.ts'
 import type { State } from '../../src/domain/state.ts'
+import { noteRings } from '../../src/operations/rings.ts'
+import type { Change, Remark } from '../../src/port/decision.ts'
 import { aThread, toBob } from './message-samples.ts'
 import { aLock, itemIn, job, newItem, task } from './samples.ts'
 
-const event = { kind: 'item.created', agent: 'ada' }
+const event = { kind: 'item.created', agent: 'ada' } as const
 
 /** The bells among these that the changes ring. */
-function rung(changes: readonly BellChange[], remarks?: readonly unknown[]): number[] {
+function rung(changes: readonly Change[], remarks?: readonly Remark[]): number[] {
   const bells = new Set<number>()
-  noteRings('default', { changes, ...(remarks ? { remarks } : {}) }, bells)
+  noteRings('default', { changes, result: null, ...(remarks ? { remarks } : {}) }, bells)
   return [...bells].sort((left, right) => left - right)
 }
 
@@ -32,8 +26,8 @@ function numbersOf(...bells: Bell[]): number[] {
   return bells.map((bell) => bellNumber('default', bell)).sort((left, right) => left - right)
 }
 
-const item = (before: Item | null, after: Item | null): BellChange => ({ table: 'item', before, after })
-const lock = (before: Lock | null, after: Lock | null): BellChange => ({ table: 'lock', before, after })
+const item = (before: Item | null, after: Item | null): Change => ({ table: 'item', before, after })
+const lock = (before: Lock | null, after: Lock | null): Change => ({ table: 'lock', before, after })
 const waiter = { name: 'press' } as Waiter
 const queueBell = (name: string): Bell => ({ kind: 'queue', name })
 const lockBell = (name: string): Bell => ({ kind: 'lock', name })
@@ -135,7 +129,7 @@ describe('a lock rings [S5e-7]', () => {
   })
 
   test('when a waiter leaves its line, unless it takes the only slot', () => {
-    const left: BellChange = { table: 'waiter', before: waiter, after: null }
+    const left: Change = { table: 'waiter', before: waiter, after: null }
     const bell = numbersOf(lockBell('press'))
 
     expect(rung([left])).toEqual(bell)
@@ -156,7 +150,7 @@ test('a document rings when it is saved and when it is deleted [S5e-7]', () => {
 })
 
 describe('a delivery rings its adapter [S5e-7]', () => {
-  const delivery = (before: Delivery | null, after: Delivery | null): BellChange => ({
+  const delivery = (before: Delivery | null, after: Delivery | null): Change => ({
     table: 'delivery',
     before,
     after,
@@ -190,7 +184,10 @@ describe('a delivery rings its adapter [S5e-7]', () => {
 })
 
 test('the feed rings for every event and remark, and for nothing else [S5e-7]', () => {
-  expect(rung([{ table: 'instance', event }])).toEqual(numbersOf(feed))
-  expect(rung([], [event])).toEqual(numbersOf(feed))
-  expect(rung([{ table: 'instance' }])).toEqual([])
+  const beat = { table: 'instance', before: null, after: null } as const
+  const remark = { ...event, subject: 'item', id: '1', queue: 'jobs', token: null } as const
+
+  expect(rung([{ ...beat, event }])).toEqual(numbersOf(feed))
+  expect(rung([], [remark])).toEqual(numbersOf(feed))
+  expect(rung([beat])).toEqual([])
 })

@@ -7,11 +7,11 @@
  *
  * More than 300 lines, because the steps of a transaction share what was locked, loaded and decided before.
  */
-import { noteRings } from '../../domain/bell.ts'
 import type { Item } from '../../domain/item.ts'
 import type { Outage } from '../../domain/outage.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { decide } from '../../operations/decide.ts'
+import { noteRings } from '../../operations/rings.ts'
 import type { Command } from '../../port/command.ts'
 import type { Change, Decision } from '../../port/decision.ts'
 import type { SealedEvents } from '../../port/event.ts'

@@ -6,12 +6,12 @@
  * More than 300 lines, because queueing, the transaction and what follows a commit share one state, and nothing may be
  * awaited in between.
  */
-import { noteRings } from '../../domain/bell.ts'
 import { isUnknownBoot } from '../../domain/boot.ts'
 import type { Environment } from '../../environment.ts'
 import { closedError, isHoldfastError } from '../../errors.ts'
 import { realPath } from '../../host/store-path.ts'
 import { claimsIn, decide, type Prepared, prepare } from '../../operations/decide.ts'
+import { noteRings } from '../../operations/rings.ts'
 import type { Command } from '../../port/command.ts'
 import type { Decision } from '../../port/decision.ts'
 import type { Engine, EngineOptions, StoreStatus, StoreWarning } from '../../port/engine.ts'
