@@ -226,24 +226,19 @@ function logSummary(log: Healing['log'], report: RecoveryReport, trigger: Recove
   })
 }
 
+/** How much of each kind a recovery did. */
+export function countsOf({ recoveryTimestamp, ids, byState, reclaimed, more, ...counts }: RecoveryReport) {
+  return counts
+}
+
 /** Adds up reports, in order; there must be at least one. */
 export function addReports(reports: readonly RecoveryReport[]): RecoveryReport {
-  const last = reports.at(-1) as RecoveryReport
-  const sum = (countOf: (report: RecoveryReport) => number) => sumOf(reports, countOf)
-  const byState = sumByName(reports.flatMap((report) => Object.entries(report.byState)))
+  const counts = sumByName(reports.flatMap((report) => Object.entries(countsOf(report))))
   return {
-    locksCleaned: sum(({ locksCleaned }) => locksCleaned),
-    entriesReclaimed: sum(({ entriesReclaimed }) => entriesReclaimed),
-    quarantined: sum(({ quarantined }) => quarantined),
+    ...(reports.at(-1) as RecoveryReport),
+    ...(counts as ReturnType<typeof countsOf>),
     ids: reports.flatMap(({ ids }) => ids),
-    byState,
-    messagesReclaimed: sum(({ messagesReclaimed }) => messagesReclaimed),
-    promoted: sum(({ promoted }) => promoted),
-    instancesEnded: sum(({ instancesEnded }) => instancesEnded),
-    waitersRemoved: sum(({ waitersRemoved }) => waitersRemoved),
-    runsPaused: sum(({ runsPaused }) => runsPaused),
-    recoveryTimestamp: last.recoveryTimestamp,
+    byState: sumByName(reports.flatMap(({ byState }) => Object.entries(byState))),
     reclaimed: reports.flatMap(({ reclaimed }) => reclaimed),
-    more: last.more,
   }
 }

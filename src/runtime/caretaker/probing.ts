@@ -56,7 +56,6 @@ export class Probing {
   #nextAt: number
   /** Where the next page starts. */
   #after: string | null = null
-  #visiting: Promise<void> | null = null
 
   constructor(environment: Environment, options: ProbingOptions) {
     this.#environment = environment
@@ -82,7 +81,7 @@ export class Probing {
     if (role === 'watcher') return
     try {
       // Begun together: on a server they share one transaction.
-      if (role === 'prober') this.#lookElsewhere()
+      if (role === 'prober') this.#storeHealer.begin(this.#options.others())
       await this.#lookHere()
     } catch (error) {
       // Another process may succeed where this one failed.
@@ -97,7 +96,7 @@ export class Probing {
   async close(): Promise<void> {
     this.#leaveSeat()
     this.#seat?.seat.close()
-    await this.#visiting
+    await this.#storeHealer.close()
   }
 
   #findSeat(): ProberSeat | null {
@@ -174,18 +173,5 @@ export class Probing {
     if (isAll && !judged.some(({ instance }) => instance === self)) await this.#options.missing()
     const deaths = deathsAmong(judged)
     if (deaths.length > 0) await heal(healing, deaths)
-  }
-
-  /** Runs alongside the looks: our own namespace does not wait, however much there is to do elsewhere. */
-  #lookElsewhere(): void {
-    const healing = this.#options.others()
-    this.#visiting ??= this.#storeHealer
-      .visit(healing)
-      .catch((error: unknown) =>
-        healing.log('warn', 'recovery.failed', { trigger: healing.trigger, error: messageOf(error) }),
-      )
-      .finally(() => {
-        this.#visiting = null
-      })
   }
 }

@@ -5,9 +5,10 @@
  */
 import { type Healer, isHealerFor } from '../../domain/healer.ts'
 import type { Instance } from '../../domain/instance.ts'
+import { messageOf } from '../../errors.ts'
 import type { RecoveryReport } from '../../operations/recovery/report.ts'
 import type { InputOf, OperationName, ResultOf } from '../../operations/table.ts'
-import { addReports, findDeaths, type Healing, heal } from './heal.ts'
+import { addReports, countsOf, findDeaths, type Healing, heal } from './heal.ts'
 
 export interface StoreHealing extends Healing {
   executeIn<Name extends OperationName>(
@@ -86,6 +87,7 @@ export class StoreHealer {
   readonly #beginning: Cursor
   #cursor: Cursor
   #last = ''
+  #visiting: Promise<void> | null = null
 
   /** Looks for dead processes only, if the given cursor has no namespaces. */
   constructor(from = beginning) {
@@ -93,7 +95,21 @@ export class StoreHealer {
     this.#cursor = from
   }
 
-  async visit(healing: StoreHealing): Promise<void> {
+  async close(): Promise<void> {
+    await this.#visiting
+  }
+
+  /** Starts a visit, unless one is under way. Our own namespace does not wait, however much there is to do elsewhere. */
+  begin(healing: StoreHealing): void {
+    const { log, trigger } = healing
+    this.#visiting ??= this.#visit(healing)
+      .catch((error: unknown) => log('warn', 'recovery.failed', { trigger, error: messageOf(error) }))
+      .finally(() => {
+        this.#visiting = null
+      })
+  }
+
+  async #visit(healing: StoreHealing): Promise<void> {
     const { environment } = healing
     const until = environment.monotonic() + visitMs
     const isOver = () => healing.isOver?.() === true || environment.monotonic() > until
@@ -153,8 +169,5 @@ function isUnfinished({ namespaces, processes }: Cursor): boolean {
 }
 
 function didNothing(report: RecoveryReport): boolean {
-  const { locksCleaned, entriesReclaimed, messagesReclaimed, promoted } = report
-  const { instancesEnded, waitersRemoved, runsPaused } = report
-  const leases = locksCleaned + entriesReclaimed + messagesReclaimed
-  return leases + promoted + instancesEnded + waitersRemoved + runsPaused === 0
+  return Object.values(countsOf(report)).every((count) => count === 0)
 }

@@ -28,7 +28,6 @@ export class Sweep {
   readonly #storeHealer = new StoreHealer()
   /** Where the next page of silent processes starts: those that hold something must not hide the others. */
   #silentAfter: string | undefined
-  #visiting: Promise<void> | null = null
   /** Opening the store left some lapsed leases unhealed. */
   hasMore: boolean
   /** When it last ran, wall time. */
@@ -39,8 +38,8 @@ export class Sweep {
     this.hasMore = hasMore
   }
 
-  async close(): Promise<void> {
-    await this.#visiting
+  close(): Promise<void> {
+    return this.#storeHealer.close()
   }
 
   /** Does what opening the store had no time for; a little at a time, so that deaths are noticed in between. */
@@ -78,20 +77,10 @@ export class Sweep {
       this.#silentAfter = silent.next ?? undefined
       await this.#warnNear(healing, near)
       this.sweptAt = this.#parts.environment.now()
-      if (isUpTo(this.#parts.instance(), healers, healing)) this.#visitOthers()
+      if (isUpTo(this.#parts.instance(), healers, healing)) this.#storeHealer.begin(this.#parts.others())
     } catch (error) {
       this.#logFailure(error)
     }
-  }
-
-  /** Runs alongside the sweeps: our own namespace does not wait, however much there is to do elsewhere. */
-  #visitOthers(): void {
-    this.#visiting ??= this.#storeHealer
-      .visit(this.#parts.others())
-      .catch((error: unknown) => this.#logFailure(error))
-      .finally(() => {
-        this.#visiting = null
-      })
   }
 
   /** One transaction per piece, and none if there is nothing to warn about. `first`: those found first. */

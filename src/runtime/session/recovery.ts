@@ -11,7 +11,7 @@ import { findDeaths, type Healing, heal, healAtOpen } from '../caretaker/heal.ts
 import type { RecoveryFailures } from '../caretaker/recovery-failures.ts'
 import { healerOf, healOthers, type StoreHealing } from '../caretaker/store-healing.ts'
 
-type HealingOptions = Pick<AskedOf<'recovery.run'>, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
+type HealingOptions = Pick<Healing, 'queue' | 'dryRun' | 'maxAgeMs' | 'pauseReason'>
 
 /** What to recover. */
 export interface RecoverOptions extends Pick<AskedOf<'recovery.run'>, 'dryRun' | 'maxAgeMs'> {
@@ -55,6 +55,13 @@ export class Recovery {
   async #healAtOpen(): Promise<RecoveryReport> {
     const healing = this.#healingBy('open', {})
     return healAtOpen(healing, await findDeaths(healing))
+  }
+
+  /** What a waiter does from time to time. Writes nothing, unless somebody is dead. */
+  async healTheDead(): Promise<void> {
+    const healing = this.#healingBy('waiter', {})
+    const deaths = await findDeaths(healing)
+    if (deaths.length > 0) await heal(healing, deaths)
   }
 
   /** A failure to heal is logged and keeps nobody from working. */

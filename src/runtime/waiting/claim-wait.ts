@@ -4,7 +4,6 @@
  */
 import { closedError } from '../../errors.ts'
 import type { ResultOf } from '../../operations/table.ts'
-import { deathsAmong, type Healing, heal, judgeRunning } from '../caretaker/heal.ts'
 import type { Session } from '../session/session.ts'
 import { inTime, untilDeadline } from './deadline.ts'
 import { claimEveryMs, hasLapsedSince, nextLookMs } from './next-look.ts'
@@ -67,7 +66,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
       const now = environment.monotonic()
       if (session.settings.recovery.onWait && now - probedAt >= probeEveryMs) {
         probedAt = now
-        await soon(healTheDead(session))
+        await soon(session.recovery.healTheDead())
       }
       const seen = await soon(look(session, wait, deadline))
       const hasLapsed = hasLapsedSince(claimedAt, seen, environment.monotonic())
@@ -93,17 +92,4 @@ async function isThere(
 ): Promise<boolean> {
   if (wanted === undefined) return true
   return session.isTaskThere(wanted, { agent, ...untilDeadline(session, deadline) })
-}
-
-/** Read-only, unless somebody is dead. */
-async function healTheDead(session: Session): Promise<void> {
-  const healing: Healing = {
-    environment: session.environment,
-    storeIsLocal: session.storeIsLocal,
-    trigger: 'waiter',
-    execute: (operation, input) => session.call(operation, input),
-    log: (level, name, facts) => session.logger[level]?.(facts, name),
-  }
-  const deaths = deathsAmong(await judgeRunning(healing))
-  if (deaths.length > 0) await heal(healing, deaths)
 }
