@@ -152,9 +152,7 @@ async function begin({ url, ...parts }: Beginning): Promise<Holdfast> {
         lost: (lease) => session.lost(lease),
         board,
         logger,
-        durability: settings.durability,
-        busyTimeoutMs: settings.busyTimeoutMs,
-        patienceMs: settings.patienceMs,
+        settings,
         options: {
           namespace: settings.namespace,
           caller: { agent, instance },

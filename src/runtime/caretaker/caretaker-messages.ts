@@ -3,16 +3,13 @@ import type { HoldfastError } from '../../errors.ts'
 import type { LogLevel, LogName } from '../../log-lines.ts'
 import type { LogFacts } from '../../logger.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
+import type { EngineOptions } from '../../port/engine.ts'
 import type { CaretakerOptions } from './caretaker.ts'
 import type { CaretakerReports } from './reports.ts'
 
 export interface ThreadData {
   readonly url: string
-  /** The file that the URL must lead to. */
-  readonly file: string | undefined
-  readonly durability: 'full' | 'normal'
-  readonly busyTimeoutMs: number
-  readonly patienceMs: number
+  readonly settings: Pick<EngineOptions, 'file' | 'durability' | 'busyTimeoutMs' | 'patienceMs'>
   readonly options: CaretakerOptions
   readonly board: SharedArrayBuffer
   /** See thread-exit.ts. */

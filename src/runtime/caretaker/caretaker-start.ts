@@ -6,6 +6,7 @@ import type { Environment } from '../../environment.ts'
 import { type HoldfastError, revive } from '../../errors.ts'
 import type { CheckedLogger } from '../../logger.ts'
 import type { LeaseRef } from '../../operations/lease/lease.ts'
+import type { Settings } from '../../options.ts'
 import type { Board } from '../lease/board.ts'
 import { notStarted, startThread } from '../thread/thread.ts'
 import { waitForThreadAtExit } from '../thread/thread-exit.ts'
@@ -22,9 +23,7 @@ export interface CaretakerSetup {
   readonly lost: (lease: LeaseRef) => void
   readonly board: Board
   readonly logger: CheckedLogger
-  readonly durability: 'full' | 'normal'
-  readonly busyTimeoutMs: number
-  readonly patienceMs: number
+  readonly settings: Pick<Settings, 'durability' | 'busyTimeoutMs' | 'patienceMs'>
   readonly options: CaretakerOptions
   /** This process continues as a new instance. */
   readonly rejoined: (instance: string) => void
@@ -60,7 +59,8 @@ function startInProcess({
 }
 
 async function startInThread(setup: CaretakerSetup): Promise<CaretakerHandle> {
-  const { url, engine, environment, lost, board, logger, durability, busyTimeoutMs, patienceMs } = setup
+  const { url, engine, environment, lost, board, logger } = setup
+  const { durability, busyTimeoutMs, patienceMs } = setup.settings
   let { options } = setup
   let closing = false
   let thread: Worker | null = null
@@ -90,10 +90,7 @@ async function startInThread(setup: CaretakerSetup): Promise<CaretakerHandle> {
     const cell = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
     const data: ThreadData = {
       url,
-      file: engine.file ?? undefined,
-      durability,
-      busyTimeoutMs,
-      patienceMs,
+      settings: { file: engine.file ?? undefined, durability, busyTimeoutMs, patienceMs },
       options,
       board: board.buffer,
       cell: cell.buffer,

@@ -25,12 +25,9 @@ try {
 
 async function begin(): Promise<void> {
   const engine = await openEngine(data.url, {
+    ...data.settings,
     environment: systemEnvironment,
-    file: data.file,
-    durability: data.durability,
-    busyTimeoutMs: data.busyTimeoutMs,
     recoverOnOpen: false,
-    patienceMs: data.patienceMs,
     healing: null,
     hasCaretaker: true,
     onCascadeFailed() {},

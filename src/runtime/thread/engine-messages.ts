@@ -3,20 +3,18 @@
 import type { HoldfastError } from '../../errors.ts'
 import type { RecoveryReport } from '../../operations/recovery/report.ts'
 import type { Command } from '../../port/command.ts'
-import type { StoreStatus } from '../../port/engine.ts'
+import type { EngineOptions, StoreStatus } from '../../port/engine.ts'
 import type { CaretakerOptions } from '../caretaker/caretaker.ts'
 import type { CaretakerNews } from '../caretaker/caretaker-messages.ts'
 
 export interface EngineThreadData {
   readonly url: string
-  readonly mustExist?: boolean | undefined
-  readonly durability: 'full' | 'normal'
-  readonly busyTimeoutMs: number
-  readonly recoverOnOpen: boolean
-  readonly patienceMs: number
+  readonly settings: Pick<
+    EngineOptions,
+    'mustExist' | 'durability' | 'busyTimeoutMs' | 'recoverOnOpen' | 'patienceMs' | 'manualGraceMs'
+  >
   /** Whether lapsed leases are reclaimed before claims. */
   readonly reclaims: boolean
-  readonly manualGraceMs?: number | undefined
 }
 
 export interface Asked {

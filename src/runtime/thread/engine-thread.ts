@@ -26,19 +26,14 @@ let caretaker: Caretaker | null = null
 
 try {
   engine = await openEngine(data.url, {
+    ...data.settings,
     environment: systemEnvironment,
-    mustExist: data.mustExist,
-    durability: data.durability,
-    busyTimeoutMs: data.busyTimeoutMs,
-    recoverOnOpen: data.recoverOnOpen,
-    patienceMs: data.patienceMs,
     healing: healingBeforeClaims({
       environment: systemEnvironment,
       reclaims: data.reclaims,
       done: (report, ms) => tell({ type: 'recovered', report, ms }),
       failed: (error, queue) => tell({ type: 'recoveryFailed', error: String(error), queue }),
     }),
-    manualGraceMs: data.manualGraceMs,
     hasCaretaker: true,
     onCascadeFailed: (error) => tell({ type: 'cascadeFailed', error: String(error) }),
     log: reports.log,

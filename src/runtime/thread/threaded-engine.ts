@@ -75,7 +75,7 @@ export class ThreadedEngine implements OpenedEngine {
     const recoverOnOpen = this.#options.recoverOnOpen && this.#status === null
     const settings = { mustExist, durability, busyTimeoutMs, patienceMs, recoverOnOpen, manualGraceMs }
     const reclaims = healing?.reclaims ?? false
-    const workerData: EngineThreadData = { url: this.#url, ...settings, reclaims }
+    const workerData: EngineThreadData = { url: this.#url, settings, reclaims }
     const file = new URL('./engine-thread.js', import.meta.url)
     const thread = startThread(file, { name: 'holdfast engine', workerData })
     let cause: unknown = 'its thread was ended'
