@@ -5,8 +5,8 @@
  */
 import { isOfThings, maxBells } from '../../domain/bell.ts'
 import type { Environment } from '../../environment.ts'
-import { BellListeners } from '../bell-listeners.ts'
 import { Hearing } from '../hearing.ts'
+import { Listeners } from '../listeners.ts'
 import type { Address } from './address.ts'
 import type { Connection } from './connection.ts'
 import type { Query } from './plan.ts'
@@ -23,7 +23,7 @@ export interface BellRope {
 }
 
 export class Bells {
-  readonly #listeners = new BellListeners()
+  readonly #listeners = new Listeners<number>()
   readonly #environment: Environment
   readonly #channel: string
   readonly #self: string

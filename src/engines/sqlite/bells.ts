@@ -7,8 +7,8 @@
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import type { Environment } from '../../environment.ts'
 import type { EngineOptions } from '../../port/engine.ts'
-import { BellListeners } from '../bell-listeners.ts'
 import { Hearing } from '../hearing.ts'
+import { Listeners } from '../listeners.ts'
 import { BellFiles, type BellState } from './bell-files.ts'
 
 /** Minimum time between two rings of one process on one bell, and between two that one process hears. */
@@ -29,7 +29,7 @@ interface Awaited {
 }
 
 export class Bells {
-  readonly #listeners = new BellListeners()
+  readonly #listeners = new Listeners<number>()
   readonly #environment: Environment
   readonly #log: EngineOptions['log']
   readonly #store: string

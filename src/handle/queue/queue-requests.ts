@@ -91,7 +91,7 @@ export class QueueRequests<Input, Output> {
     const by = patienceMs === undefined ? options : { ...options, patienceMs }
     const write = () => {
       const answer = this.session.call(operation, input, by)
-      if (operations.get(operation)?.addsWork) this.session.expectedWork.expect(this.queue)
+      if (operations.get(operation)?.addsWork) this.session.expectedWork.call(this.queue)
       return answer
     }
     return this.#hasSettings ? this.defineOnce().then(write) : write()

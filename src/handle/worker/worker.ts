@@ -72,7 +72,7 @@ export class Worker<Payload> {
     this.#pace = new Pace(session, this.#settings.pollEveryMs)
     this.#locked = new LockedClaims(session, queue, { isAtWork: () => this.#isAtWork })
     this.#listen()
-    this.#unexpect = session.expectedWork.on(queue.name, () => this.#expect())
+    this.#unexpect = session.expectedWork.add(queue.name, () => this.#expect())
     this.#unsignal = onAbort(options.signal, this.#stopUnheard)
     if (!this.#stopped) this.#fill()
   }
@@ -162,7 +162,7 @@ export class Worker<Payload> {
     } finally {
       this.#locked.leave()
       // It may leave work behind. Wake the other workers of this process, so they need not find out by polling.
-      if (this.#takesLock) this.#session.expectedWork.expect(this.#queue.name)
+      if (this.#takesLock) this.#session.expectedWork.call(this.#queue.name)
       this.#onStopped()
     }
   }

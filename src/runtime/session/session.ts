@@ -5,6 +5,7 @@
 
 import { type Bell, bellNumber } from '../../domain/bell.ts'
 import { taskQueue } from '../../domain/task.ts'
+import { Listeners } from '../../engines/listeners.ts'
 import type { OpenedEngine } from '../../engines/open.ts'
 import type { Environment } from '../../environment.ts'
 import { closedError, type HoldfastErrorOf, isHoldfastError } from '../../errors.ts'
@@ -21,7 +22,6 @@ import type { Lease } from '../lease/held-lease.ts'
 import type { Keeper } from '../lease/keeper.ts'
 import { type LeaseEnding, LeaseEndings, type LeaseLeft } from '../lease/lease-ending.ts'
 import { inTime } from '../waiting/deadline.ts'
-import { ExpectedWork } from '../waiting/expected-work.ts'
 import { claimFound, isTaskThere, type TaskSearch, wantedOf } from '../waiting/task-search.ts'
 import { withCallerStack } from './caller-stack.ts'
 import { orReject } from './input.ts'
@@ -45,7 +45,8 @@ export class Session {
   readonly failures: RecoveryFailures
   readonly recovery: Recovery
   readonly lockUsers = new LockUsers()
-  readonly expectedWork = new ExpectedWork()
+  /** Tells the workers of a queue that this process is adding work to it: a claim sent at once shares the transaction. */
+  readonly expectedWork = new Listeners<string>()
   readonly #underWay = new Set<{ readonly input: unknown; readonly answered: Promise<unknown> }>()
   readonly #introductions = new Introductions((agent) => this.call('messages.introduce', {}, { agent }))
   readonly #whenClosing = new Set<() => void>()

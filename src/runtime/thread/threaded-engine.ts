@@ -1,6 +1,6 @@
 /** The main thread's side of an engine that runs in a thread: commands go over, answers come back. */
 import type { Worker } from 'node:worker_threads'
-import { BellListeners } from '../../engines/bell-listeners.ts'
+import { Listeners } from '../../engines/listeners.ts'
 import type { OpenedEngine } from '../../engines/open.ts'
 import { closedError, revive } from '../../errors.ts'
 import { checkCommand } from '../../operations/decide.ts'
@@ -35,7 +35,7 @@ export class ThreadedEngine implements OpenedEngine {
   readonly #url: string
   readonly #options: EngineOptions
   readonly #commands = new SentCommands()
-  readonly #listeners = new BellListeners()
+  readonly #listeners = new Listeners<number>()
   /** The bells that the thread reports to us. */
   readonly #listening = new Set<number>()
   #hearsRings = false
