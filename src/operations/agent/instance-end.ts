@@ -96,7 +96,6 @@ function givenBack(
   reason: string,
   context: Context,
 ): Change[] {
-  const { agent } = context
   const detail = { reason }
   return [
     ...held.items.flatMap((before): Change[] => {
@@ -104,28 +103,21 @@ function givenBack(
       // Left to recovery, which quarantines an item whose state is not a held state of its workflow.
       if (!workflow || !knownState(workflow, before.state)?.held) return []
       const after = releaseItem(before, workflow, context)
-      return [change('item', before, after, 'item.released', { agent }, detail)]
+      return [change('item', before, after, 'item.released', context, detail)]
     }),
-    ...held.locks.map((before): Change => change('lock', before, null, 'lock.released', { agent }, detail)),
-    ...held.waiters.map(
-      (before): Change => change('waiter', before, null, 'waiter.left', { agent }, { because: reason }),
+    ...held.locks.map((before) => change('lock', before, null, 'lock.released', context, detail)),
+    ...held.waiters.map((before) =>
+      change('waiter', before, null, 'waiter.left', context, { because: reason }),
     ),
-    ...held.deliveries.map(
-      (before): Change =>
-        change(
-          'delivery',
-          before,
-          giveBackDelivery(before, context.now),
-          'delivery.released',
-          { agent },
-          detail,
-        ),
-    ),
+    ...held.deliveries.map((before) => {
+      const after = giveBackDelivery(before, context.now)
+      return change('delivery', before, after, 'delivery.released', context, detail)
+    }),
   ]
 }
 
-function endings(before: Instance, reason: string, { agent, wall }: Context): Change[] {
+function endings(before: Instance, reason: string, context: Context): Change[] {
   if (before.endedAt !== null) return []
-  const after = endInstance(before, reason, wall)
-  return [change('instance', before, after, 'instance.ended', { agent })]
+  const after = endInstance(before, reason, context.wall)
+  return [change('instance', before, after, 'instance.ended', context)]
 }

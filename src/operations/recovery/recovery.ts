@@ -255,16 +255,10 @@ function lostIn(rows: Found, request: RecoveryRequest, context: Context) {
 
 const noCascades = { dependents: [], finished: [], more: false } as const
 
-function diedOf(before: Instance, deaths: Deaths, { agent, wall }: Context): Change {
+function diedOf(before: Instance, deaths: Deaths, context: Context): Change {
   const evidence = deaths.get(before.id)?.evidence
-  return change(
-    'instance',
-    before,
-    endInstance(before, evidence ?? 'dead', wall),
-    'instance.died',
-    { agent },
-    { evidence },
-  )
+  const after = endInstance(before, evidence ?? 'dead', context.wall)
+  return change('instance', before, after, 'instance.died', context, { evidence })
 }
 
 function withReason(change: Change, reason: string | undefined): Change {

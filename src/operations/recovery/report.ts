@@ -77,35 +77,17 @@ export interface Taken {
   readonly deliveries: readonly Reclaimed<Delivery>[]
 }
 
-function describeReclaimed(
-  items: readonly Reclaimed<Item>[],
-  locks: readonly Reclaimed<Lock>[],
-  deliveries: readonly Reclaimed<Delivery>[],
-): RecoveryReport['reclaimed'] {
-  const told = <Row extends LeaseColumns>({ before, evidence, expiredForMs }: Reclaimed<Row>) => ({
-    expiresAt: before.expiresAt,
-    expiredForMs,
-    evidence,
-  })
+function describeReclaimed({ items, locks, deliveries }: Taken): RecoveryReport['reclaimed'] {
+  const told = (
+    named: Pick<RecoveryReport['reclaimed'][number], 'kind' | 'id' | 'holder'>,
+    { before, expiredForMs, evidence }: Reclaimed<LeaseColumns>,
+  ) => ({ ...named, expiresAt: before.expiresAt, expiredForMs, evidence })
   return [
-    ...items.map((item) => ({
-      kind: 'item' as const,
-      id: item.before.id,
-      holder: item.before.agent,
-      ...told(item),
-    })),
-    ...locks.map((lock) => ({
-      kind: 'lock' as const,
-      id: lock.before.name,
-      holder: holderOf(lock.before),
-      ...told(lock),
-    })),
-    ...deliveries.map((delivery) => ({
-      kind: 'delivery' as const,
-      id: delivery.before.id,
-      holder: delivery.before.agent,
-      ...told(delivery),
-    })),
+    ...items.map((each) => told({ kind: 'item', id: each.before.id, holder: each.before.agent }, each)),
+    ...locks.map((each) => told({ kind: 'lock', id: each.before.name, holder: holderOf(each.before) }, each)),
+    ...deliveries.map((each) =>
+      told({ kind: 'delivery', id: each.before.id, holder: each.before.agent }, each),
+    ),
   ]
 }
 
@@ -125,22 +107,19 @@ export const nothingTaken = {
   ended: 0,
 }
 
-export function summaryOf(
-  { items, locks, deliveries, lines, promoted, ended, more }: Summary,
-  { wall }: Context,
-): RecoveryReport {
-  const { ids, byState, ...counts } = countRecovered(items, locks)
+export function summaryOf(taken: Summary, { wall }: Context): RecoveryReport {
+  const { ids, byState, ...counts } = countRecovered(taken.items, taken.locks)
   return {
     ...counts,
     ids: [...ids],
     byState: { ...byState },
-    messagesReclaimed: deliveries.length,
-    promoted,
-    instancesEnded: ended,
-    waitersRemoved: lines.waitersRemoved,
-    runsPaused: lines.runsPaused,
+    messagesReclaimed: taken.deliveries.length,
+    promoted: taken.promoted,
+    instancesEnded: taken.ended,
+    waitersRemoved: taken.lines.waitersRemoved,
+    runsPaused: taken.lines.runsPaused,
     recoveryTimestamp: wall,
-    reclaimed: describeReclaimed(items, locks, deliveries),
-    more,
+    reclaimed: describeReclaimed(taken),
+    more: taken.more,
   }
 }

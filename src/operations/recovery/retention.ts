@@ -1,6 +1,6 @@
 /** Retention: removes what is old and finished, one bounded batch at a time. Events have their own retention. */
 import * as z from 'zod'
-import { endableInstances, type Instance } from '../../domain/instance.ts'
+import { endableInstances } from '../../domain/instance.ts'
 import type { Context } from '../../port/command.ts'
 import type { Change } from '../../port/decision.ts'
 import type { RecoveryRun, RecoveryTotal } from '../../port/recovery.ts'
@@ -57,23 +57,15 @@ export const run = operation({
     recoveries: { select: 'oldRecoveryRuns', keep: recoveriesKept, limit: maxPerPiece },
   }),
   decide({ recoveries, ...ended }, input, context) {
-    const { agent } = context
     const items = pastOf(ended.items, input.items, context)
     const answers = pastOf(ended.answers, input.answers, context)
     const instances = pastOf(ended.instances, input.instances, context)
     const runs = pastOf(ended.trimmed, input.runs, context)
     const changes: Change[] = [
-      ...items.map(
-        (before): Change =>
-          change(
-            'item',
-            before,
-            null,
-            'item.removed',
-            { agent },
-            { reason: 'retention', state: before.state },
-          ),
-      ),
+      ...items.map((before) => {
+        const detail = { reason: 'retention', state: before.state }
+        return change('item', before, null, 'item.removed', context, detail)
+      }),
       ...answers.map((before): Change => ({ table: 'answer', before, after: null })),
       ...runs.map((run) => change('run', run, null, 'run.removed', context)),
     ]
@@ -104,7 +96,7 @@ export const run = operation({
       return {
         changes: [
           ...changes,
-          ...removed.map((before) => removedInstance(before, agent)),
+          ...removed.map((before) => change('instance', before, null, 'instance.removed', context)),
           ...foldRecoveries(recoveries, totals),
           ...(run && page ? trimmedRun(run, page.rows, context) : []),
         ],
@@ -121,10 +113,6 @@ export const run = operation({
 /** Nothing, if the date that made them seem old has been corrected. */
 function pastOf<Row>(rows: readonly Row[] | null, past: Past | null, context: Context): readonly Row[] {
   return rows !== null && past !== null && isPast(past, context) ? rows : []
-}
-
-function removedInstance(before: Instance, agent: string): Change {
-  return change('instance', before, null, 'instance.removed', { agent })
 }
 
 /** Removes the runs one by one and keeps a total per queue. */
