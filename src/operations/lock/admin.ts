@@ -6,12 +6,11 @@ import { isOver } from '../../domain/reservation.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
-import type { Change } from '../../port/decision.ts'
 import * as fields from '../fields.ts'
 import { lockGrant } from '../lease/lease.ts'
-import { ask, change, operation, reply, type Step } from '../operation.ts'
+import { change, operation, reply, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
-import { pausedRuns, runNeeds } from './lock-change.ts'
+import { pausing } from './lock-change.ts'
 import { lockName } from './name.ts'
 
 const token = lazily(() => fields.token.describe('Only the slot under this token; without it, every slot.'))
@@ -33,13 +32,7 @@ export const forceRelease = operation({
     const ended = locks.filter(
       (lock) => lock.delayedSince === null && lock.token === (input.token ?? lock.token),
     )
-    return ask(runNeeds(ended), ({ runs }) => ({
-      changes: [
-        ...ended.map((lock) => forced(lock, input.reason, context)),
-        ...pausedRuns(runs, ended, () => `its lock was released by force: ${input.reason}`, context),
-      ],
-      result: { released: ended.length },
-    }))
+    return forcing(ended, { released: ended.length }, input.reason, context)
   },
 })
 
@@ -65,20 +58,22 @@ export const forceReleaseAgent = operation({
     if (input.dryRun) {
       return reply({ released: held.length, more: held.length === maxDryRun })
     }
-    return ask(runNeeds(held), ({ runs }) => ({
-      changes: [
-        ...held.map((lock) => forced(lock, input.reason, context)),
-        ...pausedRuns(runs, held, () => `its lock was released by force: ${input.reason}`, context),
-      ],
-      result: { released: held.length, more: held.length === maxPerAgent },
-    }))
+    const result = { released: held.length, more: held.length === maxPerAgent }
+    return forcing(held, result, input.reason, context)
   },
 })
 
-function forced(before: Lock, reason: string, context: Context): Change {
-  const after = loseLock(before, context.now)
-  const detail = { holder: before.agent, token: before.token, reason }
-  return change('lock', before, after, 'lock.forced', context, detail)
+function forcing<Result>(
+  ended: readonly Lock[],
+  result: Result,
+  reason: string,
+  context: Context,
+): Step<Result> {
+  const changes = ended.map((before) => {
+    const detail = { holder: before.agent, token: before.token, reason }
+    return change('lock', before, loseLock(before, context.now), 'lock.forced', context, detail)
+  })
+  return pausing(ended, `its lock was released by force: ${reason}`, { changes, result }, context)
 }
 
 export const transfer = operation({
@@ -105,14 +100,12 @@ export const transfer = operation({
     }
     const after = transferLock(before, locks, to, context)
     const detail = { from: before.agent, previousToken: before.token, to: input.to, reason: input.reason }
-    return ask(runNeeds([before]), ({ runs }) => ({
-      changes: [
-        change('lock', before, after, 'lock.transferred', context, detail),
-        ...pausedRuns(runs, [before], () => `its lock was transferred to ${input.to}`, context),
-      ],
+    const decision = {
+      changes: [change('lock', before, after, 'lock.transferred', context, detail)],
       result: viewLock(after, context.now),
       granted: [lockGrant(after)],
-    }))
+    }
+    return pausing([before], `its lock was transferred to ${input.to}`, decision, context)
   },
 })
 

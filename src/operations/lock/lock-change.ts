@@ -2,9 +2,9 @@
 import type { Lock } from '../../domain/lock.ts'
 import { pauseRun, type Run } from '../../domain/run.ts'
 import type { Caller, Context } from '../../port/command.ts'
-import type { Change, Remark } from '../../port/decision.ts'
+import type { Change, Decision, Remark } from '../../port/decision.ts'
 import { lockRef } from '../lease/lease.ts'
-import { change, need } from '../operation.ts'
+import { ask, change, need, type Step } from '../operation.ts'
 
 /** Ends the lapsed locks that a grant clears away. */
 export function endings(acquired: { outcome: string; ended?: readonly Lock[] }, caller: Caller): Change[] {
@@ -62,6 +62,20 @@ export function pausedRuns(
     const lock = ended.find(({ name, token }) => name === before.lock && token === before.token)
     return lock && before.status === 'running' ? [pausedRun(before, reasonOf(lock), context)] : []
   })
+}
+
+/** The decision, plus the changes that pause the runs of the locks that ended with it. */
+export function pausing<Result>(
+  ended: readonly Lock[],
+  reason: string,
+  decision: Decision<Result>,
+  context: Context,
+): Step<Result> {
+  if (ended.every(({ run }) => run === null)) return decision
+  return ask(runNeeds(ended), ({ runs }) => ({
+    ...decision,
+    changes: [...decision.changes, ...pausedRuns(runs, ended, () => reason, context)],
+  }))
 }
 
 export function pausedRun(before: Run, reason: string, context: Context): Change {

@@ -22,10 +22,10 @@ import type { Change, Decision } from '../../port/decision.ts'
 import { claimant, holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { lockGrant } from '../lease/lease.ts'
-import { ask, change, type InputWith, need, type OutputOf, operation, type Step } from '../operation.ts'
+import { change, type InputWith, need, type OutputOf, operation, type Step } from '../operation.ts'
 import { lockView, viewLock } from '../view.ts'
 import { leaving } from './line.ts'
-import { endings, lockChange, lockRemark, pausedRuns, refusedRelease, runNeeds } from './lock-change.ts'
+import { endings, lockChange, lockRemark, pausing, refusedRelease } from './lock-change.ts'
 import { lockName, newName, slotCount } from './name.ts'
 
 export const user = lazily(() => fields.name.optional().describe('On whose behalf.'))
@@ -198,20 +198,6 @@ export function delayedLock(
     evidence,
     ...detail,
   })
-}
-
-/** The decision, plus the changes that pause the runs of the locks that ended with it. */
-function pausing<Result>(
-  ended: readonly Lock[],
-  reason: string,
-  decision: Decision<Result>,
-  context: Context,
-): Step<Result> {
-  if (ended.every(({ run }) => run === null)) return decision
-  return ask(runNeeds(ended), ({ runs }) => ({
-    ...decision,
-    changes: [...decision.changes, ...pausedRuns(runs, ended, () => reason, context)],
-  }))
 }
 
 export const renewLock = operation({
