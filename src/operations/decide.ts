@@ -13,7 +13,7 @@ import { isText, shown } from '../domain/text.ts'
 import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
 import type { Answer, Grant } from '../port/answer.ts'
 import type { Caller, Command, Context } from '../port/command.ts'
-import type { Ask, Change, Decision } from '../port/decision.ts'
+import type { Change, Decision } from '../port/decision.ts'
 import type { Claims } from '../port/healing.ts'
 import type { Loaded, Needs } from '../port/selector.ts'
 import { leaseNeeds, lostLeases } from './lease/lease.ts'
@@ -164,7 +164,8 @@ export function* decide(prepared: Prepared, clocks: () => Clocks): Generator<Nee
   }
   if (earlier) return yield* repeat(earlier as unknown as Answer, prepared, clocks)
   const context = contextOf(command, clocks())
-  const decision = yield* settle(operation.decide(rows, input, context))
+  const step = operation.decide(rows, input, context)
+  const decision = 'ask' in step ? step.then(yield step.ask) : step
   return {
     ...decision,
     changes: [
@@ -209,10 +210,6 @@ function contextOf(
     ids: entropy.ids,
     random: entropy.random,
   }
-}
-
-function* settle(step: Decision | Ask): Generator<Needs, Decision, Loaded<Needs>> {
-  return 'ask' in step ? step.then(yield step.ask) : step
 }
 
 /** Repeats the first answer, as far as the grants it handed out are still current. */

@@ -11,6 +11,7 @@ import {
   subjects,
 } from '../../domain/event.ts'
 import { decideSealable, isAnyOld } from '../../domain/sealing.ts'
+import { uniqueBy } from '../../domain/unique.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
 import type { Change } from '../../port/decision.ts'
 import type { Checkpoint, ImageRow } from '../../port/event.ts'
@@ -173,9 +174,7 @@ export const seal = operation({
 })
 
 function keysOf(events: readonly StoredEvent[]): ImageKey[] {
-  return [
-    ...new Map(events.map((event) => [replicaKey(event), { subject: event.subject, id: event.id }])).values(),
-  ]
+  return uniqueBy(events, replicaKey).map(({ subject, id }) => ({ subject, id }))
 }
 
 function chainedDigest(checkpoint: Checkpoint | null, range: readonly StoredEvent[]): string {

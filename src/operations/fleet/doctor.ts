@@ -3,13 +3,13 @@ import * as z from 'zod'
 import { lossOf, lossSubject } from '../../domain/commit-loss.ts'
 import { examine, maxVainWaits } from '../../domain/doctor.ts'
 import { healerSilentMs } from '../../domain/healer.ts'
-import { isOrphaned, type Processes, runningHosts } from '../../domain/holding.ts'
+import { isOrphaned, runningHosts } from '../../domain/holding.ts'
 import { lastSweptAt } from '../../domain/instance.ts'
 import { isUnhealthy, longTransactionMs } from '../../domain/store-check.ts'
 import { wordIn } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
-import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
+import { ask, need, type OutputOf, operation, reply, view } from '../operation.ts'
 import { newestEvents } from '../subject.ts'
 import { alertsFor, fleetNeeds } from './alerts.ts'
 import { heldThings, judged, titleOf } from './held.ts'
@@ -103,7 +103,13 @@ export const doctor = operation({
   }),
   decide(rows, input, context) {
     const processes = { instances: rows.running, judged: input.judged }
-    return ask({ ...glancesOf(rows.queues.queues), ...strandedNeeds(processes) }, ({ glances, stranded }) => {
+    const hosts = [...runningHosts(processes)]
+    const needs = need({
+      ...glancesOf(rows.queues.queues),
+      // Ready tasks that nobody will be given, because their machine has no running process.
+      stranded: { select: 'strandedTasks', hosts, limit: maxStranded + 1 },
+    })
+    return ask(needs, ({ glances, stranded }) => {
       const held = heldThings(rows, processes, context.now)
       const findings = examine({
         store: input.store,
@@ -140,14 +146,3 @@ export const doctor = operation({
     })
   },
 })
-
-/** Ready tasks that nobody will be given, because their machine has no running process. */
-function strandedNeeds(processes: Processes) {
-  return {
-    stranded: {
-      select: 'strandedTasks',
-      hosts: [...runningHosts(processes)],
-      limit: maxStranded + 1,
-    },
-  } as const
-}

@@ -15,7 +15,7 @@ import { newestEvents } from '../subject.ts'
 
 export const maxRenewals = 200
 
-const lease = lazily(() =>
+export const lease = lazily(() =>
   z.strictObject({
     kind: z.enum(['item', 'lock']),
     id: fields.text(300),

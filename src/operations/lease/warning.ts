@@ -9,22 +9,15 @@ import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import type { Remark } from '../../port/decision.ts'
 import type { Loaded } from '../../port/selector.ts'
-import * as fields from '../fields.ts'
 import { need, type OutputOf, operation, reply } from '../operation.ts'
-import { type Leased, leasedThings } from './lease.ts'
+import { type Leased, lease, leasedThings } from './lease.ts'
 
 /** Leases of each kind that one read finds. */
 export const maxNear = 1000
 /** Leases that one transaction warns about: keeps it under 20 ms. */
 export const maxWarnings = 100
 
-const leaseRef = lazily(() =>
-  z.strictObject({
-    kind: z.enum(['item', 'lock', 'delivery']),
-    id: fields.text(300),
-    token: z.int().nonnegative(),
-  }),
-)
+const leaseRef = lazily(() => lease().extend({ kind: z.enum(['item', 'lock', 'delivery']) }))
 /** A lease near its end. */
 export type NearLease = OutputOf<typeof leaseRef>
 

@@ -11,6 +11,7 @@ import type { Change, Decision } from '../../port/decision.ts'
 import type { DefinedQueue } from '../../port/queue.ts'
 import { holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
+import { itemGrant } from '../lease/lease.ts'
 import { ask, change, type Step } from '../operation.ts'
 import { unblocked } from '../queue/dependents.ts'
 import { itemReclaim, lossRecords, processNeeds, rulesFor } from '../recovery/reclaim.ts'
@@ -112,7 +113,7 @@ function takenFrom({ offeredTo }: Item, { agent }: Item): { offeredTo: string } 
 }
 
 export function grantsOf(claim: TaskClaim): Grant[] {
-  return claim.outcome === 'claimed' ? [{ kind: 'item', id: claim.after.id, token: claim.after.token }] : []
+  return claim.outcome === 'claimed' ? [itemGrant(claim.after)] : []
 }
 
 export const claimInput = lazily(() => ({
