@@ -7,9 +7,9 @@ import { InvalidError } from '../errors.ts'
 import { defaultAgent } from '../host/agent-id.ts'
 import { systemEnvironment } from '../host/system.ts'
 import { type CheckedLogger, type Logger, silentLogger, stderrLogger, sturdy } from '../logger.ts'
+import type { RecoveryReport } from '../operations/recovery/report.ts'
 import { type OpenOptions, parseOptions, type Settings } from '../options.ts'
 import type { EngineOptions, Executor } from '../port/engine.ts'
-import { healingBeforeClaims } from '../runtime/caretaker/before-claims.ts'
 import { startCaretaker } from '../runtime/caretaker/caretaker-start.ts'
 import { logRecovery } from '../runtime/caretaker/heal.ts'
 import { RecoveryFailures } from '../runtime/caretaker/recovery-failures.ts'
@@ -60,13 +60,12 @@ export async function openBounded(
     busyTimeoutMs: settings.busyTimeoutMs,
     recoverOnOpen: settings.recovery.onOpen,
     patienceMs: settings.patienceMs,
-    healing: healingBeforeClaims({
-      environment,
+    healing: {
       reclaims: settings.recovery.onClaim,
-      done: (report, ms) => logRecovery(log, report, 'claim', ms),
+      done: (report, ms) => logRecovery(log, report as RecoveryReport, 'claim', ms),
       failed: (error, queue) =>
         logger.warn({ trigger: 'claim', queue, error: String(error) }, 'recovery.failed'),
-    }),
+    },
     manualGraceMs: settings.manualGraceMs,
     hasCaretaker: settings.background,
     maxReadBytes,

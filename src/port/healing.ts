@@ -1,6 +1,6 @@
 /**
- * Recovery before claims. The engine finds that something has lapsed or is due; whoever opened the store says what then
- * runs, in a transaction of its own.
+ * Recovery before claims. The engine finds that something has lapsed or is due, and recovers it in a transaction of its
+ * own; whoever opened the store is told.
  */
 import type { Command } from './command.ts'
 
@@ -12,7 +12,6 @@ export interface Claims extends Pick<Command, 'namespace' | 'caller'> {
 export interface HealingBeforeClaims {
   /** False: it takes nothing from anybody, and only ends delays. */
   readonly reclaims: boolean
-  commandBefore(claims: Claims): Command
   done(report: unknown, ms: number): void
   /** The claims go ahead all the same. `queue`: the first queue they claim from. */
   failed(error: unknown, queue: string | null): void

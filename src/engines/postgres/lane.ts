@@ -11,6 +11,7 @@ import type { Environment } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import { claimsIn, prepare } from '../../operations/decide.ts'
 import type { HealingBeforeClaims } from '../../port/healing.ts'
+import { recoveryBefore } from '../healing.ts'
 import type { Address } from './address.ts'
 import type { ServerNews } from './around.ts'
 import { Batch, type BatchScope, type Done } from './batch.ts'
@@ -334,7 +335,7 @@ export class Lane {
     const started = this.#environment.monotonic()
     this.#environment.reached?.('recovery.begun')
     const recovery = waitingFor({
-      prepared: prepare(healing.commandBefore(claims)),
+      prepared: prepare(recoveryBefore(claims, healing.reclaims, this.#environment)),
       kind: 'write',
       resolve: (report) => healing.done(report, this.#environment.monotonic() - started),
       reject: (error) => healing.failed(error, claims.queues[0] ?? null),

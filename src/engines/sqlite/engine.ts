@@ -16,6 +16,7 @@ import type { Command } from '../../port/command.ts'
 import type { Decision } from '../../port/decision.ts'
 import type { Engine, EngineOptions, StoreStatus, StoreWarning } from '../../port/engine.ts'
 import { Cascades, leavesWaiting } from '../cascade.ts'
+import { recoveryBefore } from '../healing.ts'
 import { noStoreAt } from '../migration.ts'
 import { apply } from './apply.ts'
 import { Bells } from './bells.ts'
@@ -597,7 +598,8 @@ export class SqliteEngine implements Engine {
       if (!due && !(stale && healing.reclaims)) return
       this.#rollBack()
       this.#environment.reached?.('recovery.begun')
-      const report = this.#transactNow(prepare(healing.commandBefore(claimsIn(batch))))
+      const command = recoveryBefore(claimsIn(batch), healing.reclaims, this.#environment)
+      const report = this.#transactNow(prepare(command))
       healing.done(report, this.#environment.monotonic() - started)
     } catch (error) {
       if (isBusy(error)) throw error

@@ -5,7 +5,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { type OpenedEngine, openEngine } from '../../engines/open.ts'
 import { systemEnvironment } from '../../host/system.ts'
-import { healingBeforeClaims } from '../caretaker/before-claims.ts'
+import type { RecoveryReport } from '../../operations/recovery/report.ts'
 import { Caretaker } from '../caretaker/caretaker.ts'
 import { reportsBy } from '../caretaker/caretaker-messages.ts'
 import { Board } from '../lease/board.ts'
@@ -28,12 +28,11 @@ try {
   engine = await openEngine(data.url, {
     ...data.settings,
     environment: systemEnvironment,
-    healing: healingBeforeClaims({
-      environment: systemEnvironment,
+    healing: {
       reclaims: data.reclaims,
-      done: (report, ms) => tell({ type: 'recovered', report, ms }),
+      done: (report, ms) => tell({ type: 'recovered', report: report as RecoveryReport, ms }),
       failed: (error, queue) => tell({ type: 'recoveryFailed', error: String(error), queue }),
-    }),
+    },
     hasCaretaker: true,
     onCascadeFailed: (error) => tell({ type: 'cascadeFailed', error: String(error) }),
     log: reports.log,
