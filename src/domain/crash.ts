@@ -5,8 +5,7 @@
  * one suspect at a time, so that the next crash is conclusive.
  */
 import type { Item } from './item.ts'
-import type { Json } from './json.ts'
-import { canonicalJson } from './json.ts'
+import { canonicalJson, type Json } from './json.ts'
 
 /**
  * `own`: the item was alone, or the only suspect. `exposed`: it was lost along with others. `none`: the loss says

@@ -113,9 +113,7 @@ export function recordAttempt(
     version: delivery.version,
     goneBecause: delivery.closedAt === null ? 'it was reclaimed or answered' : `it is ${delivery.state}`,
   })
-  if (attempt.outcome === 'released') {
-    return { ...delivery, ...noLease, nextDueAt: at.now, version: delivery.version + 1 }
-  }
+  if (attempt.outcome === 'released') return giveBackDelivery(delivery, at.now)
   return countAttempt(delivery, policy, attempt, at)
 }
 

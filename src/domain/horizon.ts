@@ -5,6 +5,7 @@
  *
  * Not promised: that a date that stays wrong for longer than the wait is detected.
  */
+import type { Clocks } from './item.ts'
 
 export interface Horizon {
   /** How long a noted date waits, in ms of the lease clock; there is one horizon per wait. */
@@ -16,12 +17,6 @@ export interface Horizon {
   readonly notedAt: number
   readonly notedLeaseAt: number
   readonly version: number
-}
-
-interface Clocks {
-  /** Lease clock. */
-  readonly now: number
-  readonly wall: number
 }
 
 const minuteMs = 60_000

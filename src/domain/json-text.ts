@@ -3,8 +3,7 @@
  * would silently change: `12345678901234567890` would become `12345678901234567000`. Such a number is refused with its
  * path.
  */
-import type { Json } from './json.ts'
-import { JsonFault, type JsonPath } from './json.ts'
+import { type Json, JsonFault, type JsonPath } from './json.ts'
 
 /** Throws `SyntaxError` if it is not JSON, and `JsonFault` if a number would change. */
 export function parseJsonText(text: string): Json {

@@ -168,7 +168,10 @@ function plainOf(value: unknown, { maxBytes, maxDepth }: Bounds): Json {
 
   function copyOfObject(part: object): Json {
     if (above.includes(part)) throw unfit('part of itself')
-    if (above.length === maxDepth) throw tooDeep(maxDepth)
+    if (above.length === maxDepth) {
+      const what = `is nested more than ${maxDepth} levels deep`
+      throw new JsonFault([], what, 'make it flatter, or give it as text', { maxDepth })
+    }
     above.push(part)
     const copy = Array.isArray(part) ? copyOfArray(part) : copyOfFields(part)
     above.pop()
@@ -213,11 +216,6 @@ function plainOf(value: unknown, { maxBytes, maxDepth }: Bounds): Json {
 }
 
 const plainNext = 'give plain objects, arrays, strings, finite numbers, booleans and null'
-
-function tooDeep(maxDepth: number): JsonFault {
-  const what = `is nested more than ${maxDepth} levels deep`
-  return new JsonFault([], what, 'make it flatter, or give it as text', { maxDepth })
-}
 
 /** Their content is not in fields: JSON would keep none of it, or numbers as names. */
 const unreadable =

@@ -109,14 +109,7 @@ export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & 
   if (own) return enterAgain(own, request.leaseMs, at.now)
   const { locks, taken, delayed, isKept, free } = occupancyOf(request.slots, line.locks, at)
   if (line.ahead < free) {
-    const { now, wall, isDoubtful, manualGraceMs } = at
-    const { before, after, ended } = grantSlot(request, locks, {
-      now,
-      wall,
-      isDoubtful,
-      manualGraceMs,
-      floor: line.floor,
-    })
+    const { before, after, ended } = grantSlot(request, locks, at, line.floor)
     const { user, run, delayMs, slots } = request
     return { outcome: 'granted', before, after: { ...after, user, run, delayMs, slots }, ended }
   }

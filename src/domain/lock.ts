@@ -103,18 +103,19 @@ export function acquireLock(
   if (own) return { outcome: 'renewed', before: own, after: renew(own, at.now, request.leaseMs) }
   const live = held.filter((lock) => !hasLapsed(lock, at))
   if (live.length >= request.slots) return { outcome: 'held', by: firstToExpire(live) }
-  return grantSlot(request, held, at)
+  return grantSlot(request, held, at, at.floor)
 }
 
 /** Grants one of the slots; there must be fewer live holders than slots. */
 export function grantSlot(
   request: Omit<AcquireRequest, 'token'>,
   held: readonly Lock[],
-  at: Judging & { wall: number; floor: number },
+  at: Judging & { wall: number },
+  floor: number,
 ): Extract<Acquisition, { outcome: 'granted' }> {
   const { slot, before, ended } = held.length === 0 ? firstSlot : chooseSlot(held, request.slots, at)
   const previous = highestToken(held)
-  const lease = grant(request, { leaseMs: request.leaseMs, now: at.now, previous, floor: at.floor })
+  const lease = grant(request, { leaseMs: request.leaseMs, now: at.now, previous, floor })
   // Field by field: an object literal with several spreads is a hundred times slower, and this runs for every lock.
   const after: Lock = {
     name: request.name,

@@ -70,7 +70,7 @@ export function reservePaths(
   if (by.length > 0) return { outcome: 'held', by }
   assertRoom(live, request)
   assertOwnShare(live, request)
-  const { after } = grantSlot({ ...request, slots: 1 }, [], at)
+  const { after } = grantSlot({ ...request, slots: 1 }, [], at, at.floor)
   const { patterns, mode, user } = request
   return { outcome: 'granted', after: { ...after, patterns, mode, user, slots: 1 } }
 }

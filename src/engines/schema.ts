@@ -44,13 +44,9 @@ function storedAs(kind: FieldKind): Kind {
   return kind === 'lease time' || kind === 'wall time' ? 'integer' : kind
 }
 
-function table(
-  name: string,
-  key: string[],
-  guards: string[],
-  described: Record<string, FieldKind>,
-  { replaces = false, isMostlyRead = false } = {},
-): Schema {
+const mostlyRead: readonly string[] = ['queue', 'workflow', 'recipient']
+
+function table(name: string, key: string[], guards: string[], described: Record<string, FieldKind>): Schema {
   const fields = Object.keys(described)
   const asRead = [...key, ...guards]
   const all = fields.map((field) => [field, storedAs(described[field] as FieldKind)] as const)
@@ -65,8 +61,8 @@ function table(
     wallTimes: fields.filter((field) => described[field] === 'wall time'),
     key,
     asRead,
-    replaces,
-    isMostlyRead,
+    replaces: name === 'cascade',
+    isMostlyRead: mostlyRead.includes(name),
     code: lazily(() =>
       rowCodeOf({
         all,
@@ -75,15 +71,6 @@ function table(
       }),
     ),
   }
-}
-
-function mostlyReadTable(
-  name: string,
-  key: string[],
-  guards: string[],
-  described: Record<string, FieldKind>,
-): Schema {
-  return table(name, key, guards, described, { isMostlyRead: true })
 }
 
 /** The end of an insert statement, for tables whose new rows replace others. Both engines use the same syntax. */
@@ -206,7 +193,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     at: 'wall time',
     version: 'integer',
   }),
-  queue: mostlyReadTable('queue', ['name'], ['version'], {
+  queue: table('queue', ['name'], ['version'], {
     name: 'text',
     workflow: 'text',
     slots: 'integer',
@@ -221,7 +208,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     createdAt: 'wall time',
     version: 'integer',
   }),
-  workflow: mostlyReadTable('workflow', ['name'], ['version'], {
+  workflow: table('workflow', ['name'], ['version'], {
     name: 'text',
     definition: 'json',
     version: 'integer',
@@ -283,7 +270,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     version: 'integer',
   }),
   addressable: table('addressable', ['name'], [], { name: 'text', at: 'wall time' }),
-  cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'wall time' }, { replaces: true }),
+  cascade: table('cascade', ['blocker'], [], { blocker: 'text', at: 'wall time' }),
   checkpoint: table('checkpoint', ['name'], ['version'], {
     name: 'text',
     seq: 'integer',
@@ -343,7 +330,7 @@ export const schema: { readonly [Name in TableName]: Schema } = {
     version: 'integer',
     ...lease,
   }),
-  recipient: mostlyReadTable('recipient', ['name'], ['version'], {
+  recipient: table('recipient', ['name'], ['version'], {
     name: 'text',
     adapter: 'text',
     address: 'text',

@@ -1,8 +1,7 @@
 /** Input fields that several operations share, each with its bounds. */
 import * as z from 'zod'
 import { maxBackoffMs } from '../domain/backoff.ts'
-import type { Json } from '../domain/json.ts'
-import { JsonFault, jsonCopy, jsonText, maxDepth, maxPayloadBytes } from '../domain/json.ts'
+import { type Json, JsonFault, jsonCopy, jsonText, maxDepth, maxPayloadBytes } from '../domain/json.ts'
 import { maxLeaseMs } from '../domain/lease.ts'
 import { isName, maxNameLength } from '../domain/name.ts'
 import { isText } from '../domain/text.ts'

@@ -4,8 +4,7 @@
  * allowed depends on the version alone.
  */
 import * as z from 'zod'
-import type { State } from '../../domain/state.ts'
-import { giveWay as giveWayTo, heldBackMs, prefer as preferUpdate } from '../../domain/state.ts'
+import { giveWay as giveWayTo, heldBackMs, prefer as preferUpdate, type State } from '../../domain/state.ts'
 import { lazily } from '../../lazily.ts'
 import type { Context } from '../../port/command.ts'
 import * as fields from '../fields.ts'
