@@ -183,27 +183,23 @@ export function firstToExpire(locks: readonly Lock[]): Lock {
   return locks.reduce((first, lock) => ((lock.expiresAt ?? 0) < (first.expiresAt ?? 0) ? lock : first))
 }
 
+/** A holder, and the token of the grant it means. */
+type Named = Holder & { readonly token: number | undefined }
+
 /** The slot a caller holds: matched by token and agent, or by process. */
-export function findOwn(
-  held: readonly Lock[],
-  caller: Holder & { token: number | undefined },
-): Lock | undefined {
+export function findOwn(held: readonly Lock[], caller: Named): Lock | undefined {
   const named = findNamed(held, caller)
   return named && isHolder(named, { agent: caller.agent, token: named.token }) ? named : undefined
 }
 
 /** The slot a caller refers to, whoever holds it. A row kept for a delay belongs to nobody. */
-function findNamed(held: readonly Lock[], caller: Holder & { token: number | undefined }): Lock | undefined {
+function findNamed(held: readonly Lock[], caller: Named): Lock | undefined {
   const slots = held.filter(({ delayedSince }) => delayedSince === null)
   if (caller.token !== undefined) return slots.find((lock) => lock.token === caller.token)
   return slots.find((lock) => isSameHolder(lock, caller))
 }
 
-export function assertOwn(
-  name: string,
-  held: readonly Lock[],
-  caller: Holder & { token: number | undefined },
-): Lock {
+export function assertOwn(name: string, held: readonly Lock[], caller: Named): Lock {
   const own = findNamed(held, caller)
   if (own) {
     assertSameAgent(own, caller.agent, `lock ${name}`)

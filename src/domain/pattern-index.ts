@@ -69,18 +69,35 @@ export class PatternIndex {
   overlaps(text: string): boolean {
     const start = startOf(text)
     const first = this.#firstNotBefore(start)
-    let other: Candidate | null = null
+    const overlaps = this.#comparedTo(text)
     for (let at = first; this.#entries[at]?.start.startsWith(start); at++) {
-      other ??= new Candidate(text, this.#effort)
-      if (other.overlaps(this.#entries[at] as Entry)) return true
+      if (overlaps(this.#entries[at] as Entry)) return true
     }
     // Every entry sorted between a prefix and a longer one that starts with it also starts with it, so none is skipped.
     for (let entry = this.#entries[first - 1] ?? null; entry; entry = entry.within) {
-      if (!start.startsWith(entry.start)) continue
-      other ??= new Candidate(text, this.#effort)
-      if (other.overlaps(entry)) return true
+      if (start.startsWith(entry.start) && overlaps(entry)) return true
     }
     return false
+  }
+
+  /** For entries whose prefix fits. Parses the pattern at most once, and only if its suffix fits too. */
+  #comparedTo(text: string): (entry: Entry) => boolean {
+    let ownEnd: string | null = null
+    let own: readonly Alternative[] | null = null
+    return ({ end, alternatives }) => {
+      this.#effort.spend(pairSteps)
+      ownEnd ??= endOf(text)
+      if (!end.endsWith(ownEnd) && !ownEnd.endsWith(end)) return false
+      own ??= this.#read(text)
+      return haveCommonPath(alternatives, own, this.#effort)
+    }
+  }
+
+  /** Charged even if the pattern is already cached, so that the same request gets the same answer everywhere. */
+  #read(text: string): readonly Alternative[] {
+    const { alternatives, size } = readPattern(text)
+    this.#effort.spend(readSteps * size)
+    return alternatives
   }
 
   #firstNotBefore(start: string): number {
@@ -91,34 +108,6 @@ export class PatternIndex {
       else high = middle
     }
     return low
-  }
-}
-
-/** A pattern whose prefix fits; parsed at most once, and only if its suffix fits too. */
-class Candidate {
-  readonly #text: string
-  readonly #end: string
-  readonly #effort: Effort
-  #alternatives: readonly Alternative[] | null = null
-
-  constructor(text: string, effort: Effort) {
-    this.#text = text
-    this.#end = endOf(text)
-    this.#effort = effort
-  }
-
-  overlaps({ end, alternatives }: Entry): boolean {
-    this.#effort.spend(pairSteps)
-    if (!end.endsWith(this.#end) && !this.#end.endsWith(end)) return false
-    this.#alternatives ??= this.#read()
-    return haveCommonPath(alternatives, this.#alternatives, this.#effort)
-  }
-
-  /** Charged even if the pattern is already cached, so that the same request gets the same answer everywhere. */
-  #read(): readonly Alternative[] {
-    const { alternatives, size } = readPattern(this.#text)
-    this.#effort.spend(readSteps * size)
-    return alternatives
   }
 }
 

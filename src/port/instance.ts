@@ -11,6 +11,8 @@ export interface OfInstances {
   readonly waits?: true
 }
 
+type Machine = Pick<Instance, 'bootId' | 'hostName' | 'pidNamespace'>
+
 export interface InstanceSelectors {
   instances: [{ ids: readonly string[] }, readonly Instance[]]
   /** The processes of these instances. */
@@ -21,13 +23,7 @@ export interface InstanceSelectors {
    * Running instances of one machine, or of one process on it, by start; with `otherBoots`, also of its earlier boots.
    */
   machineInstances: [
-    {
-      machine: Pick<Instance, 'bootId' | 'hostName' | 'pidNamespace'>
-      pid: number | null
-      otherBoots: boolean
-      after: string | null
-      limit: number
-    },
+    { machine: Machine; pid: number | null; otherBoots: boolean; after: string | null; limit: number },
     Page<Instance>,
   ]
   /** Instances that beat and have been silent for this long on the lease clock, longest first. */
@@ -45,25 +41,13 @@ export interface InstanceSelectors {
     readonly { readonly instance: string; readonly awakeAt: number }[],
   ]
   /** Running processes of one machine that sweep and have beaten recently, in all namespaces, oldest first. */
-  healers: [
-    {
-      machine: Pick<Instance, 'bootId' | 'hostName' | 'pidNamespace'>
-      silentMs: number
-      limit: number
-    },
-    readonly Instance[],
-  ]
+  healers: [{ machine: Machine; silentMs: number; limit: number }, readonly Instance[]]
   /**
    * Running processes that a process of this machine can judge, in all namespaces but this one. `awakeAt`: when it last
    * beat, in awake time of its machine; null if unknown.
    */
   otherProcesses: [
-    {
-      machine: Pick<Instance, 'bootId' | 'hostName' | 'pidNamespace'>
-      otherBoots: boolean
-      after: string
-      limit: number
-    },
+    { machine: Machine; otherBoots: boolean; after: string; limit: number },
     Page<{ readonly namespace: string; readonly instance: Instance; readonly awakeAt: number | null }>,
   ]
   /** Ended instances that still hold something, by their end. */
