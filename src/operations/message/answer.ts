@@ -3,22 +3,22 @@ import * as z from 'zod'
 import { takeAllowance } from '../../domain/allowance.ts'
 import { acknowledge, askAgain, progress, refuse } from '../../domain/answer.ts'
 import { isOpen, markRead } from '../../domain/delivery.ts'
-import type { Message, Thread } from '../../domain/message.ts'
+import { changeDeliveries, type Message, type Thread } from '../../domain/message.ts'
 import { unregistered } from '../../domain/recipient.ts'
 import { lazily } from '../../lazily.ts'
 import type { Caller, Context } from '../../port/command.ts'
 import type { Decision, Remark } from '../../port/decision.ts'
 import type { Loaded } from '../../port/selector.ts'
 import * as fields from '../fields.ts'
-import { ask, type InputWith, need, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
+import { type InputWith, need, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import {
   acksOf,
   allowanceChange,
   byRef,
-  deliveriesOf,
   findMessage,
   findRecipient,
   messageRef,
+  onThread,
   threadChanges,
 } from './thread.ts'
 import { messageView, viewThread } from './view.ts'
@@ -56,9 +56,7 @@ export const receiveAck = operation({
   decide(rows, input, context): Step<AckAnswer> {
     const message = findMessage(rows.found, input.message)
     if (!message) return reply({ outcome: 'not_found', message: null, retryAfterMs: 0 })
-    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) =>
-      ack({ message, deliveries }, rows, context),
-    )
+    return onThread(message, (thread) => ack(thread, rows, context))
   },
 })
 
@@ -109,9 +107,8 @@ function actOn(
 ): Step<MessageAnswer> {
   const message = findMessage(found, asked.message)
   if (!message) return reply({ outcome: 'not_found', message: null })
-  return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }): Decision<MessageAnswer> => {
-    const thread = { message, deliveries }
-    const own = deliveries.filter(({ recipient }) => recipient === context.agent)
+  return onThread(message, (thread): Decision<MessageAnswer> => {
+    const own = thread.deliveries.filter(({ recipient }) => recipient === context.agent)
     const result = (outcome: MessageAnswer['outcome'], shown: Thread) => ({
       outcome,
       message: viewThread(shown, context.now),
@@ -183,14 +180,12 @@ export const markAsRead = operation({
   decide({ found }, input, context) {
     const message = findMessage(found, input.message)
     if (!message) return reply(false)
-    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => {
-      const thread = { message, deliveries }
-      const isUnread = (delivery: (typeof deliveries)[number]) =>
+    return onThread(message, (thread) => {
+      const read = changeDeliveries(thread, (delivery) =>
         delivery.recipient === context.agent && delivery.readAt === null
-      const read = {
-        message,
-        deliveries: deliveries.map((each) => (isUnread(each) ? markRead(each, context.wall) : each)),
-      }
+          ? markRead(delivery, context.wall)
+          : delivery,
+      )
       const changes = threadChanges(thread, read, context, { otherwise: 'delivery.read' })
       return { changes, result: changes.length > 0 }
     })

@@ -14,6 +14,7 @@ import {
   deliveriesOf,
   findRecipient,
   messageRef,
+  onThread,
   requireMessage,
   threadChanges,
   threadsOf,
@@ -143,8 +144,7 @@ export const redrive = operation({
         `${fault}; send a new message instead`,
       )
     }
-    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => {
-      const thread = { message, deliveries }
+    return onThread(message, (thread) => {
       const after = redriveMessage(thread, reason ?? null, context.now)
       return {
         changes: threadChanges(thread, after, context, { detail: { reason } }),

@@ -5,7 +5,7 @@ import { lazily } from '../../lazily.ts'
 import type { Page } from '../../port/page.ts'
 import * as fields from '../fields.ts'
 import { ask, type InputWith, need, type OutputOf, operation, reply, view } from '../operation.ts'
-import { byRef, deliveriesOf, findMessage, messageRef, threadsOf } from './thread.ts'
+import { byRef, deliveriesOf, findMessage, messageRef, onThread, threadsOf } from './thread.ts'
 import { letterView, messageView, viewLetter, viewThread } from './view.ts'
 
 const page = lazily(() => ({
@@ -25,9 +25,7 @@ export const get = operation({
   decide({ found }, input, { now }) {
     const message = findMessage(found, input.message)
     if (!message) return reply(null)
-    return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) =>
-      reply(viewThread({ message, deliveries }, now)),
-    )
+    return onThread(message, (thread) => reply(viewThread(thread, now)))
   },
 })
 

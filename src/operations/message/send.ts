@@ -17,10 +17,10 @@ import {
   allowanceChange,
   allRecipients,
   byRef,
-  deliveriesOf,
   findRecipient,
   maxRecipients,
   messageRef,
+  onThread,
   requireMessage,
   sendsOf,
   threadChanges,
@@ -126,9 +126,7 @@ export const sendWithAck = operation({
     )
     if (unknown !== undefined) return refuseUnknown(unknown)
     if (!parent) return send(rows, asked, context, null)
-    return ask({ deliveries: deliveriesOf(parent) }, ({ deliveries }) =>
-      send(rows, asked, context, { message: parent, deliveries }),
-    )
+    return onThread(parent, (thread) => send(rows, asked, context, thread))
   },
 })
 

@@ -8,8 +8,9 @@ import { type Recipient, unregistered } from '../../domain/recipient.ts'
 import { InvalidError, NotFoundError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import type { Caller } from '../../port/command.ts'
-import type { Change } from '../../port/decision.ts'
+import type { Change, Decision } from '../../port/decision.ts'
 import type { Selectors } from '../../port/selector.ts'
+import { ask } from '../operation.ts'
 
 /** Maximum number of recipients of one message. */
 export const maxRecipients = 100
@@ -51,6 +52,11 @@ export function requireMessage(found: readonly Message[], ref: string): Message 
 
 export function deliveriesOf(...messages: readonly Message[]) {
   return { select: 'deliveriesOf', messages: messages.map(({ id }) => id) } as const
+}
+
+/** Loads the deliveries of a message, for a decision on all of it. */
+export function onThread<Output>(message: Message, decide: (thread: Thread) => Decision<Output>) {
+  return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => decide({ message, deliveries }))
 }
 
 /** Groups deliveries by message. */
