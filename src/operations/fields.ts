@@ -10,7 +10,6 @@ import { InvalidError } from '../errors.ts'
 import { lazily } from '../lazily.ts'
 
 export const maxBatch = 1000
-/** Maximum page size of every list. */
 export const maxPage = 1000
 export const maxPriority = 10
 const priorityRule = `must be a whole number from 0 (first) to ${maxPriority} (last)`
@@ -32,7 +31,6 @@ export function text(maxLength: number): z.ZodString {
 /** Cached because a schema never changes and building one costs a command 0.1 ms. */
 const texts = new Map<number, z.ZodString>()
 
-/** A whole number within bounds. */
 export function whole(min: number, max?: number): z.ZodInt {
   const number = z.int().min(min)
   return max === undefined ? number : number.max(max)
@@ -85,6 +83,12 @@ export const expectedVersion = z
   .describe('Refuse unless the item is at this version.')
 export const dryRun = z.boolean().optional().describe('Report what would be done, and do nothing.')
 export const limit = z.int().min(1).max(maxPage).optional().describe(`How many at most, up to ${maxPage}.`)
+/** The page that is wanted: the first hundred rows, unless the caller says otherwise. */
+export function paging({ limit = 100, after = null }: Paged) {
+  return { limit, after }
+}
+type Paged = { readonly limit?: number | undefined; readonly after?: string | null | undefined }
+
 export const wallTime = z.int().min(0).max(8_640_000_000_000_000)
 
 /** Any JSON value, converted to its JSON text. */

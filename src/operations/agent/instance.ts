@@ -72,7 +72,6 @@ export const start = operation({
   },
 })
 
-/** A process joins the fleet. */
 export function started(
   process: ProcessIdentity & { readonly id: string },
   how: Pick<Instance, 'registeredBy' | 'seenAt'>,
@@ -154,15 +153,8 @@ export const list = operation({
       next: z.string().nullable(),
     })
   },
-  needs: ({ machine, otherBoots, limit, after }) => ({
-    page: {
-      select: 'machineInstances',
-      machine,
-      pid: null,
-      otherBoots,
-      after: after ?? null,
-      limit: limit ?? 100,
-    },
+  needs: ({ machine, otherBoots, ...page }) => ({
+    page: { select: 'machineInstances', machine, pid: null, otherBoots, ...fields.paging(page) },
   }),
   decide({ page: { rows, next } }, { machine }) {
     const others = rows.filter(({ bootId }) => bootId !== machine.bootId).map(({ id }) => id)

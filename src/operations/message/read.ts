@@ -12,7 +12,6 @@ const page = lazily(() => ({
   limit: fields.limit,
   after: fields.after,
 }))
-const pageSize = 100
 const sender = lazily(() => fields.name.optional().describe('Only those of this sender.'))
 
 export const get = operation({
@@ -45,15 +44,8 @@ export const inbox = operation({
     ...page(),
   }),
   output: letterPage,
-  needs: ({ unread, all, limit, after }, { agent }) => ({
-    letters: {
-      select: 'inbox',
-      recipient: agent,
-      isUnread: unread,
-      isAll: all,
-      limit: limit ?? pageSize,
-      after: after ?? null,
-    },
+  needs: ({ unread, all, ...page }, { agent }) => ({
+    letters: { select: 'inbox', recipient: agent, isUnread: unread, isAll: all, ...fields.paging(page) },
   }),
   decide({ letters }) {
     const ids = [...new Set(letters.rows.map(({ message }) => message))]
@@ -80,16 +72,8 @@ const listOf = (phase: 'open' | 'dead') =>
     effect: 'read',
     input: pageInput,
     output: messagePage,
-    needs: ({ sender, limit, after }: InputWith<typeof pageInput>) =>
-      need({
-        page: {
-          select: 'messages',
-          phase,
-          sender: sender ?? null,
-          limit: limit ?? pageSize,
-          after: after ?? null,
-        },
-      }),
+    needs: ({ sender, ...page }: InputWith<typeof pageInput>) =>
+      need({ page: { select: 'messages', phase, sender: sender ?? null, ...fields.paging(page) } }),
   }) as const
 
 function viewPage({ rows, next }: Page<Message>, now: number) {

@@ -52,9 +52,7 @@ export const list = operation({
     const wanted = { states, phase, quarantined }
     const lines = withFreed(decideLines(wanted, defined && knownWorkflow(defined)), closed)
     const filter = { queue, ...lines, states, quarantined, filter: null }
-    const needs = need({
-      page: { select: 'items', ...filter, limit: limit ?? 100, after: after ?? null },
-    })
+    const needs = need({ page: { select: 'items', ...filter, ...fields.paging({ limit, after }) } })
     return ask(needs, ({ page }) => {
       const items = page.rows
         .map((item) => asFreed(item, defined, closed))

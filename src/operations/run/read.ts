@@ -27,13 +27,8 @@ export const list = operation({
     after: fields.after,
   }),
   output: () => z.object({ runs: z.array(runView()), next: z.string().nullable() }),
-  needs: ({ status, limit, after }) => ({
-    page: {
-      select: 'runPage',
-      status: status ?? null,
-      limit: limit ?? 100,
-      after: after ?? null,
-    },
+  needs: ({ status, ...page }) => ({
+    page: { select: 'runPage', status: status ?? null, ...fields.paging(page) },
   }),
   decide: ({ page }, _input, { now }) =>
     reply({ runs: page.rows.map((run) => viewRun(run, now)), next: page.next }),
@@ -57,14 +52,8 @@ export const outcomes = operation({
     after: fields.after,
   }),
   output: () => z.object({ outcomes: z.array(outcomeView()), next: z.string().nullable() }),
-  needs: ({ run, outcome, limit, after }) => ({
-    page: {
-      select: 'outcomesOf',
-      run,
-      outcome: outcome ?? null,
-      limit: limit ?? 100,
-      after: after ?? null,
-    },
+  needs: ({ run, outcome, ...page }) => ({
+    page: { select: 'outcomesOf', run, outcome: outcome ?? null, ...fields.paging(page) },
   }),
   decide: ({ page }) =>
     reply({

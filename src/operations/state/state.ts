@@ -31,7 +31,6 @@ function viewSaved({ version, updatedAt, updatedBy }: Omit<StateSummary, 'key'>)
   return { version, updatedAt, updatedBy }
 }
 
-/** A document as its readers see it. */
 export function viewState(state: State): StateView {
   return { value: JSON.parse(state.value), ...viewSaved(state) }
 }
@@ -144,8 +143,8 @@ export const list = operation({
     after: fields.after,
   }),
   output: statePage,
-  needs: ({ prefix, limit, after }) => ({
-    page: { select: 'states', prefix: prefix ?? '', limit: limit ?? 100, after: after ?? null },
+  needs: ({ prefix, ...page }) => ({
+    page: { select: 'states', prefix: prefix ?? '', ...fields.paging(page) },
   }),
   decide: ({ page }) =>
     reply({

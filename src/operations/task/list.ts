@@ -68,8 +68,7 @@ export const listTasks = operation({
       freedBy: null,
       quarantined: null,
       filter: { ...itemFilter(asked, agent), agent: assignee },
-      limit: limit ?? 100,
-      after: after ?? null,
+      ...fields.paging({ limit, after }),
     },
   }),
   decide: ({ page, defined, closed }, _input, { now }) =>
