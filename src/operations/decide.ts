@@ -8,7 +8,6 @@ import { canonicalJson, JsonFault, jsonCopy, maxDepth } from '../domain/json.ts'
 import { renew } from '../domain/lease.ts'
 import type { Lock } from '../domain/lock.ts'
 import { assertName, isName, maxNameLength } from '../domain/name.ts'
-import type { Outage } from '../domain/outage.ts'
 import { isText, shown } from '../domain/text.ts'
 import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
 import type { Answer, Grant } from '../port/answer.ts'
@@ -139,13 +138,8 @@ function isSameRequest(one: string, other: string): boolean {
 }
 
 /** The store's clocks. An engine whose server has its own clock says whether that clock can be trusted. */
-interface Clocks {
-  readonly now: number
-  readonly wall: number
-  readonly isDoubtful?: boolean
-  readonly outage: Outage | null
-  readonly manualGraceMs?: number
-}
+type Clocks = Pick<Context, 'now' | 'wall' | 'outage'> &
+  Partial<Pick<Context, 'isDoubtful' | 'manualGraceMs'>>
 
 export function* decide(prepared: Prepared, clocks: () => Clocks): Generator<Needs, Decision, Loaded<Needs>> {
   const { command, operation, input } = prepared

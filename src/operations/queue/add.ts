@@ -45,10 +45,7 @@ export const newItem = lazily(() => ({
 const newItemSchema = lazily(() => z.strictObject(newItem()))
 type NewItemInput = OutputOf<typeof newItemSchema>
 
-interface Declared {
-  readonly parent?: string | null | undefined
-  readonly blockers?: readonly string[] | undefined
-}
+type Declared = Pick<NewItemInput, 'parent' | 'blockers'>
 
 /** Rows of the parent and blockers: an id may be in any queue, a key only in this one. */
 export function dependencyNeeds(queue: string, { parent, blockers }: Declared) {

@@ -12,7 +12,7 @@ import type { DefinedQueue } from '../../port/queue.ts'
 import { holderWith, leaseLength } from '../agent/claimant.ts'
 import * as fields from '../fields.ts'
 import { itemGrant } from '../lease/lease.ts'
-import { ask, change, type Step } from '../operation.ts'
+import { ask, change, type InputWith, type Step } from '../operation.ts'
 import { unblocked } from '../queue/dependents.ts'
 import { itemReclaim, lossRecords, processNeeds, rulesFor } from '../recovery/reclaim.ts'
 import { requireQueue } from '../subject.ts'
@@ -21,12 +21,7 @@ import { requireQueue } from '../subject.ts'
  * Bound to the caller's process, or to the one registered for it. Only the former renews, so only its lease is short.
  */
 export function requestOf(
-  input: {
-    leaseMs?: number | undefined
-    token?: number | undefined
-    fromReview?: boolean | undefined
-    force?: boolean | undefined
-  },
+  input: InputWith<typeof claimInput>,
   process: Claimant,
   defined: DefinedQueue | null,
   context: Context,

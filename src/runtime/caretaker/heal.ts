@@ -4,7 +4,9 @@ import type { Healer } from '../../domain/healer.ts'
 import type { Instance } from '../../domain/instance.ts'
 import type { Environment, Verdict } from '../../environment.ts'
 import type { Log } from '../../logger.ts'
+import type { OutputOf } from '../../operations/operation.ts'
 import {
+  type death,
   maxDeaths,
   maxReclaimed,
   type RecoveryReport,
@@ -32,11 +34,7 @@ export interface Healing
 /** Processes judged in one go: more would keep the event loop busy, so the rest come with the next page. */
 const maxPage = 500
 
-export interface Death {
-  readonly instance: string
-  readonly evidence: string
-  readonly isReboot: boolean
-}
+export type Death = OutputOf<typeof death>
 
 export type Judgement = Verdict & { readonly instance: string }
 
