@@ -5,7 +5,6 @@ export interface Backoff {
   readonly maxMs: number
 }
 
-/** A partial backoff. */
 export type GivenBackoff = { readonly [Field in keyof Backoff]?: number | undefined }
 
 /** A year. Without a bound, an item could be due at a time that no date can represent. */

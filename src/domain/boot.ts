@@ -4,7 +4,6 @@
  * restarted since the process last gave a sign of life.
  */
 
-/** The signs of life a process has given. */
 export interface SignsOfLife {
   /** Wall times. */
   readonly startedAt: number

@@ -41,7 +41,6 @@ export interface CommitLoss {
   readonly isExpected: boolean
 }
 
-/** The subject of loss events. */
 export const lossSubject = { subject: 'store', id: 'commits' } as const
 
 export function lossOf({ at, agent, detail }: Pick<StoredEvent, 'at' | 'agent' | 'detail'>): CommitLoss {

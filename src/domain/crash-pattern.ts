@@ -38,7 +38,6 @@ export interface Loss {
   readonly id: string
 }
 
-/** How an agent's grant ended. */
 export interface GrantEnd {
   readonly agent: string
   readonly crashed: boolean

@@ -52,7 +52,6 @@ export function blameFor(
   return held.suspects === 1 && item.suspectedAt !== null ? 'own' : 'exposed'
 }
 
-/** How a loss changes the crash fields of an item. */
 export function markLoss(
   item: Item,
   { blame, evidence, maxCrashes }: { blame: Blame; evidence: string; maxCrashes: number },
@@ -80,7 +79,6 @@ export function crashWaitMs(crashes: number): number {
   return Math.min(crashWait.maxMs, crashWait.firstMs * crashWait.factor ** (crashes - 2))
 }
 
-/** No crashes, exposures or suspicion. */
 export const noSuspicion = { crashes: 0, exposures: 0, suspectedAt: null, progressAtLoss: null } as const
 
 /**

@@ -84,7 +84,6 @@ export function isLost(holding: Holding): boolean {
   return isOver(holding) || isOrphaned(holding)
 }
 
-/** The lease has expired. */
 export function isOver({ status }: Holding): boolean {
   return status === 'expired' || status === 'stale'
 }

@@ -106,7 +106,6 @@ export function recordedLoss({ instances }: Process, lost: LeaseColumns): Held |
   return recorded ? { items: recorded.lostItems, suspects: recorded.lostSuspects } : null
 }
 
-/** Records the loss of its process on the instance. */
 export function recordLoss(instance: Instance, { items, suspects }: Held, now: number): Instance {
   return {
     ...instance,
@@ -117,7 +116,6 @@ export function recordLoss(instance: Instance, { items, suspects }: Held, now: n
   }
 }
 
-/** When any of these processes last looked for things to heal. */
 export function lastSweptAt(running: readonly Instance[]): number | null {
   const times = running.flatMap(({ sweptAt }) => sweptAt ?? [])
   return times.length === 0 ? null : Math.max(...times)

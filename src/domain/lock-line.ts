@@ -116,7 +116,6 @@ export function decideTurn(request: NamedRequest, line: LockLine, at: Judging & 
   return { outcome: 'held', ...keptOutBy(taken, isKept ? null : line.next, request.slots), delayed }
 }
 
-/** Which slots of a lock are taken, and how many are still available. */
 function occupancyOf(slots: number, rows: readonly Lock[], at: Judging) {
   const delayed = rows
     .filter((lock) => hasLapsed(lock, at) && lock.delayMs > 0 && lock.delayedSince === null)
@@ -269,7 +268,6 @@ export function joinLine(
   return { ...grant({ agent, instance }, lease), id, name, joinedAt: at.wall, version: 1 }
 }
 
-/** Whether a waiter should renew its lease. */
 export function isWaiterDue(waiter: Waiter, now: number): boolean {
   return (waiter.expiresAt ?? 0) - now < (waiterLeaseMs * 2) / 3
 }

@@ -35,7 +35,6 @@ export function assertFresh(item: Item, mainSha: string): void {
   })
 }
 
-/** Records a rebase: the new head, the baseline and the count. */
 export function withRebase(
   item: Item,
   rebase: { headSha: string; testedAgainstSha: string },

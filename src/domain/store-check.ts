@@ -176,7 +176,6 @@ function describeTransaction({ pid, role, program, state, openForMs, hasWritten 
   return `${who} of ${role} has been open for ${formatDuration(openForMs)}${pid === null ? '' : `, ${state}`}: ${what}`
 }
 
-/** What ends it. */
 function endingOf({ pid, program }: OpenTransaction): string {
   return pid === null
     ? `commit or roll back what was prepared: rollback prepared '${program.replaceAll("'", "''")}'`

@@ -64,7 +64,6 @@ function changesDependencies(fields: readonly Field[]): boolean {
   return fields.includes('parent') || fields.includes('blockers')
 }
 
-/** The given fields that differ from the change. */
 function differing(open: Item, given: Submission, wall: number): Field[] {
   const { headSha, bead, priority, maxAttempts, payload, data, runAt } = given
   const differs: Record<Field, boolean> = {

@@ -142,7 +142,6 @@ function rank(item: Item, priority: number): Item {
   return { ...(setItemPriority(item, priority) ?? item), version: item.version }
 }
 
-/** Adds the note, if there is one. */
 export function noteTask(item: Item, note: string | undefined, by: string, wall: number): Item {
   if (note === undefined) return item
   const notes = withNote(wordsOf(item).notes, note, by, wall)

@@ -16,7 +16,6 @@ export class Listeners<Key> {
     return this.#listeners.has(key)
   }
 
-  /** What has listeners. */
   get awaited(): readonly Key[] {
     return [...this.#listeners.keys()]
   }

@@ -81,7 +81,6 @@ export function replacing({ replaces, key, fields }: Schema): string {
   return `\non conflict (namespace, ${key.map(columnOf).join(', ')}) do update set ${sets}`
 }
 
-/** A field's column name, in snake case. */
 export function columnOf(field: string): string {
   return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }

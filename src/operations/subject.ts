@@ -60,7 +60,6 @@ export function requireItem(
   })
 }
 
-/** The newest events about one thing. */
 export function newestEvents(of: Pick<StoredEvent, 'subject' | 'id'>, limit: number) {
   return need({ events: { select: 'events', since: 0, limit, of, newest: true } }).events
 }

@@ -15,7 +15,6 @@ type Machine = Pick<Instance, 'bootId' | 'hostName' | 'pidNamespace'>
 
 export interface InstanceSelectors {
   instances: [{ ids: readonly string[] }, readonly Instance[]]
-  /** The processes of these instances. */
   processes: [{ instances: readonly string[] }, readonly Process[]]
   /** Instances that have not ended. */
   runningInstances: [{ limit: number }, readonly Instance[]]

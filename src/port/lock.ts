@@ -25,7 +25,6 @@ export interface LockSelectors {
   locks: [{ agent: string | null; prefix: string; after: string | null; limit: number }, Page<Lock>]
   /** Named locks and reservations of an agent, without processing locks. */
   namedLocksOf: [{ agent: string; limit: number }, readonly Lock[]]
-  /** Whether any named lock is held now. */
   isAnyLocked: [Record<never, never>, boolean]
   /** Locks that reserve paths and have not lapsed. */
   reservations: [{ limit: number }, readonly Lock[]]

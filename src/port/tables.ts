@@ -17,7 +17,6 @@ import type { Cascade } from './item.ts'
 import type { WorkflowRow } from './queue.ts'
 import type { RecoveryFailure, RecoveryRun, RecoveryTotal } from './recovery.ts'
 
-/** Rows as the rules see them, by table. */
 export interface Tables {
   item: Item
   lock: Lock

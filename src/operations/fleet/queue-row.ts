@@ -9,7 +9,6 @@ import { countHeld, type HeldRows } from './held.ts'
 
 /** How many queues are looked at: those most worth a look. */
 const maxQueues = 100
-/** Counting stops here. */
 const maxCount = 10_000
 
 /** Counted up to 10,000, so that the cost stays the same however much there is. `queue.stats` counts everything. */

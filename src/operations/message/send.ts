@@ -159,7 +159,6 @@ function send(rows: Rows, asked: Input, context: Context, parent: Thread | null)
   }
 }
 
-/** Changes that add a new message with its deliveries. */
 export function newThreadChanges(
   { message, deliveries }: Thread,
   agent: string,

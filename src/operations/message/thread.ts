@@ -12,7 +12,6 @@ import type { Change, Decision } from '../../port/decision.ts'
 import type { Selectors } from '../../port/selector.ts'
 import { ask } from '../operation.ts'
 
-/** Maximum number of recipients of one message. */
 export const maxRecipients = 100
 
 export const messageRef = lazily(() =>
@@ -59,7 +58,6 @@ export function onThread<Output>(message: Message, decide: (thread: Thread) => D
   return ask({ deliveries: deliveriesOf(message) }, ({ deliveries }) => decide({ message, deliveries }))
 }
 
-/** Groups deliveries by message. */
 export function threadsOf(messages: readonly Message[], deliveries: readonly Delivery[]): Thread[] {
   const byMessage = new Map<string, Delivery[]>(messages.map(({ id }) => [id, []]))
   for (const delivery of deliveries) byMessage.get(delivery.message)?.push(delivery)

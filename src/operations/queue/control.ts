@@ -141,7 +141,6 @@ export const remove = operation({
   },
 })
 
-/** Removes the item. Only its events stay. */
 export function removal(item: Item, context: Context, detail?: { reason: string }): Change {
   return change('item', item, null, 'item.removed', context, { ...detail, key: item.key, state: item.state })
 }

@@ -57,7 +57,6 @@ export function endedCascade(cascade: Cascade): Change {
   return { table: 'cascade', before: cascade, after: null }
 }
 
-/** The item no longer waits for this blocker. */
 export function unblocked(dependent: Dependent, blocker: string, context: Context): Change[] {
   const after = unblockItem(dependent.item, workflowOf(dependent), blocker)
   return after ? [change('item', dependent.item, after, 'item.unblocked', context, { blocker })] : []

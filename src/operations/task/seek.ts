@@ -27,7 +27,6 @@ const claimWindow = 100
  */
 const readWindow = 1000
 
-/** Which task is wanted. */
 export const wantedTask = lazily(() => ({
   ...filter(),
   anyHost: z.boolean().optional().describe('Include tasks that belong on other machines.'),

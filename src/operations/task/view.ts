@@ -84,7 +84,6 @@ export function viewTask(item: ItemView): TaskView {
   }
 }
 
-/** The queue and the task an operation is about. */
 export const taskNeeds = ({ ref }: { ref: string }) =>
   need({
     defined: { select: 'queue', name: taskQueue },

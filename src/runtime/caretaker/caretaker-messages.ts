@@ -38,7 +38,6 @@ export type FromThread =
   /** The answer to `rejoin`. */
   | { readonly type: 'instance'; readonly instance: string }
 
-/** Reports by messages. */
 export function reportsBy(tell: (news: CaretakerNews) => void): CaretakerReports {
   return {
     lost: (lease) => tell({ type: 'lost', lease }),
