@@ -178,26 +178,18 @@ function checkLeases({ lapsed, orphaned }: DoctorFacts): Finding {
 function checkNamespaces(neglected: DoctorFacts['neglected']): Finding[] {
   const healing = neglected.filter(({ isHealingDue }) => isHealingDue)
   const sending = neglected.filter(({ isSendingDue }) => isSendingDue)
-  const findings = [
-    ...(healing.length === 0
-      ? []
-      : [
-          warning(
-            'namespaces',
-            `leases have lapsed or delays have ended in ${namedNamespaces(healing)}, and nothing has recovered them yet`,
-            'run holdfast recover --all-namespaces; an open process that runs recovery does this within seconds',
-          ),
-        ]),
-    ...(sending.length === 0
-      ? []
-      : [
-          warning(
-            'namespaces',
-            `messages are due in ${namedNamespaces(sending)}, and no process is open there to send them`,
-            'keep a process open there, or run holdfast msg retry --namespace … from time to time',
-          ),
-        ]),
-  ]
+  const findings: Finding[] = []
+  if (healing.length > 0) {
+    const what = `leases have lapsed or delays have ended in ${namedNamespaces(healing)}, and nothing has recovered them yet`
+    const remedy =
+      'run holdfast recover --all-namespaces; an open process that runs recovery does this within seconds'
+    findings.push(warning('namespaces', what, remedy))
+  }
+  if (sending.length > 0) {
+    const what = `messages are due in ${namedNamespaces(sending)}, and no process is open there to send them`
+    const remedy = 'keep a process open there, or run holdfast msg retry --namespace … from time to time'
+    findings.push(warning('namespaces', what, remedy))
+  }
   return findings.length > 0 ? findings : [ok('namespaces', 'nothing is overdue in the others')]
 }
 

@@ -27,32 +27,23 @@ export interface Advice {
 export function advise({ holds, unread, tasks, queues, isRegistered }: PrimeFacts): Advice[] {
   // Work comes first, because locks are only held for its sake.
   const first = holds.find(({ kind }) => kind === 'task' || kind === 'item') ?? holds[0]
-  const [task] = tasks
-  const [queue] = queues
-  const isFree = first === undefined
-  return [
-    ...(first === undefined ? [] : [{ what: goOnWith(first), operation: null }]),
-    ...(unread === 0
-      ? []
-      : [{ what: `answer ${counted(unread, 'unread message')}`, operation: 'messages.inbox' }]),
-    ...(isFree && task !== undefined
-      ? [{ what: `claim the next task: ${task}`, operation: 'tasks.claimNext' }]
-      : []),
-    ...(isFree && task === undefined && queue !== undefined
-      ? [{ what: `claim from queue ${queue}`, operation: 'queue.next' }]
-      : []),
-    ...(isFree && task === undefined && queue === undefined
-      ? [{ what: 'nothing to claim: wait for work, or add some', operation: 'tasks.addTask' }]
-      : []),
-    ...(isRegistered
-      ? []
-      : [
-          {
-            what: 'register your process, so that your leases end at once when it dies',
-            operation: 'agents.register',
-          },
-        ]),
-  ]
+  const advice: Advice[] = []
+  if (first) advice.push({ what: goOnWith(first), operation: null })
+  if (unread > 0) {
+    advice.push({ what: `answer ${counted(unread, 'unread message')}`, operation: 'messages.inbox' })
+  }
+  if (!first) advice.push(nextWork(tasks[0], queues[0]))
+  if (!isRegistered) {
+    const what = 'register your process, so that your leases end at once when it dies'
+    advice.push({ what, operation: 'agents.register' })
+  }
+  return advice
+}
+
+function nextWork(task: string | undefined, queue: string | undefined): Advice {
+  if (task !== undefined) return { what: `claim the next task: ${task}`, operation: 'tasks.claimNext' }
+  if (queue !== undefined) return { what: `claim from queue ${queue}`, operation: 'queue.next' }
+  return { what: 'nothing to claim: wait for work, or add some', operation: 'tasks.addTask' }
 }
 
 function goOnWith({ title, remainingMs, isRenewed }: PrimeFacts['holds'][number]): string {

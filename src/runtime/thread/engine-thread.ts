@@ -17,8 +17,8 @@ const port = parentPort as NonNullable<typeof parentPort>
 const tell = (message: FromEngine) => port.postMessage(message)
 const reports = reportsBy(tell)
 
-/** Answers collected in this turn of the event loop; null: none yet. */
-let news: { answers: Answered[] } | null = null
+/** Answers collected in this turn of the event loop. */
+let answers: Answered[] = []
 /** The bells that the main thread listens to, and how to stop listening to each. */
 const heard = new Map<number, () => void>()
 let engine: OpenedEngine | null = null
@@ -86,18 +86,11 @@ async function obey(engine: OpenedEngine, message: ToEngine): Promise<void> {
   }
 }
 
-function answer(each: Answered): void {
-  soon().answers.push(each)
-}
-
 /** The answers of a batch arrive in one turn of the event loop and go out as one message. */
-function soon(): NonNullable<typeof news> {
-  if (news !== null) return news
-  news = { answers: [] }
+function answer(each: Answered): void {
+  if (answers.push(each) > 1) return
   setImmediate(() => {
-    const latest = news
-    news = null
-    if (latest) tell({ type: 'news', ...latest })
+    tell({ type: 'news', answers })
+    answers = []
   })
-  return news
 }
