@@ -1,13 +1,5 @@
 /** Escalation: what happens to a message that its recipients did not answer in time. */
-import {
-  createDelivery,
-  type Delivery,
-  endUnanswered,
-  hasGivenUp,
-  isOpen,
-  neverSent,
-  wasTried,
-} from './delivery.ts'
+import { createDelivery, endUnanswered, hasGivenUp, isOpen, neverSent, wasTried } from './delivery.ts'
 import type { Clocks } from './item.ts'
 import {
   changeDeliveries,
@@ -74,12 +66,8 @@ function endUnansweredThread(thread: Thread, wall: number): Thread {
     'dead',
     wall,
   )
-  return { message: { ...message, note: message.note ?? unsentReason(deliveries) }, deliveries }
-}
-
-/** Null if anyone at least tried. */
-function unsentReason(deliveries: readonly Delivery[]): string | null {
-  return deliveries.some(wasTried) ? null : neverSent(deliveries)
+  const unsentReason = deliveries.some(wasTried) ? null : neverSent(deliveries)
+  return { message: { ...message, note: message.note ?? unsentReason }, deliveries }
 }
 
 function unanswered({ deliveries }: Thread): Escalation['unanswered'] {

@@ -37,7 +37,7 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
       ancestors,
       blockers,
       waitingFor,
-      runAt: delayed(input.runAt, wall),
+      runAt: input.runAt != null && input.runAt > wall ? input.runAt : null,
       offeredTo: null,
       attempts: 0,
       failures: 0,
@@ -74,10 +74,6 @@ export function createItem(input: NewItem, workflow: Workflow, wall: number): It
     },
     workflow,
   )
-}
-
-function delayed(runAt: number | null | undefined, wall: number): number | null {
-  return runAt == null || runAt <= wall ? null : runAt
 }
 
 interface Due {

@@ -51,17 +51,14 @@ export function submitAgain(
   const delay = fields.includes('runAt')
     ? { runAt: runAtAfter(open, given.runAt, wall), offeredTo: null }
     : {}
-  const waits = changesDependencies(fields) ? changeDependencies(open, { ...given, around }) : {}
+  const isRedeclared = fields.includes('parent') || fields.includes('blockers')
+  const waits = isRedeclared ? changeDependencies(open, { ...given, around }) : {}
   return editItem(open, { ...edit, ...delay, ...waits }, workflow)
 }
 
 /** Whether its dependencies would change, in which case the items that wait for it must be loaded first. */
 export function isStackedAnew(open: Item, given: Submission): boolean {
   return isOtherParent(open, given.parent) || isOtherSet(open, given)
-}
-
-function changesDependencies(fields: readonly Field[]): boolean {
-  return fields.includes('parent') || fields.includes('blockers')
 }
 
 function differing(open: Item, given: Submission, wall: number): Field[] {

@@ -3,7 +3,6 @@ import * as z from 'zod'
 import { lastSweptAt } from '../../domain/instance.ts'
 import { processingLockName } from '../../domain/queue.ts'
 import { lazily } from '../../lazily.ts'
-import type { RecoveryFailure } from '../../port/recovery.ts'
 import * as fields from '../fields.ts'
 import { type OutputOf, operation, reply, view } from '../operation.ts'
 import { maxDeaths, recoveryTriggers } from './report.ts'
@@ -61,6 +60,7 @@ export const stats = operation({
   }),
   decide({ lapsed, history, failures, running }, _input, context) {
     const { locksCleaned, entriesReclaimed, messagesReclaimed } = history
+    const [last] = failures
     return reply({
       locksCleaned: lapsed.locks,
       entriesReclaimed: lapsed.items,
@@ -74,14 +74,10 @@ export const stats = operation({
         failures: failures.reduce((sum, { count }) => sum + count, 0),
       },
       lastSweptAt: lastSweptAt(running),
-      lastError: lastOf(failures),
+      lastError: last ? { at: last.at, trigger: last.trigger, by: last.by, error: last.error } : null,
     })
   },
 })
-
-function lastOf([last]: readonly RecoveryFailure[]): RecoveryStats['lastError'] {
-  return last ? { at: last.at, trigger: last.trigger, by: last.by, error: last.error } : null
-}
 
 export const maxError = 2000
 
