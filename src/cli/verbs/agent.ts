@@ -24,7 +24,7 @@ const heldColumns: readonly Column<StaleLocks['locks'][number]>[] = [
   ['lease', expiryText],
 ]
 
-export const agentVerbs = [
+export const verbs = [
   verb({
     name: 'register',
     noun: 'agent',

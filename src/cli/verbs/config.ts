@@ -77,7 +77,7 @@ function writeIn(folder: string, file: string, text: string, env: NodeJS.Process
   }
 }
 
-export const configVerbs = [
+export const verbs = [
   verb({
     name: 'print',
     summary: 'Print the settings in force: options, HOLDFAST_* variables, config.toml, defaults.',
@@ -114,7 +114,7 @@ export const configVerbs = [
     inspects: true,
     async act({ io, rest: [name = '', value = ''] }) {
       const setting = settingOf(name, value)
-      const home = findHome(io.cwd, trustedOwners(io.env))
+      const home = findHome(io)
       makeHome(home, io)
       // One reading: what is checked is what is accepted.
       const { config, forbidden } = await inspectSettings({ ...io, env: withoutSettings(io.env) }, {})

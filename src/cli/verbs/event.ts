@@ -67,7 +67,7 @@ async function listWanted(call: Call<'events.list'>): Promise<EventPage> {
   return { events, next: (newest ? events[0] : events.at(-1))?.seq ?? null }
 }
 
-export const eventVerbs = [
+export const verbs = [
   verb({
     operation: 'events.list',
     summary: 'List the newest events, oldest first; with --since or --oldest, from there on.',

@@ -113,7 +113,7 @@ function reportText(report: ImportReport, view: View): Drawing {
 const again =
   'The file is only read. Importing it again adds only what is new. Work that was held arrives lapsed.'
 
-export const importVerbs: readonly Verb[] = [
+export const verbs: readonly Verb[] = [
   source({
     name: 'beads',
     summary: 'Import beads issues as tasks, with dependencies, labels and comments.',

@@ -79,7 +79,7 @@ function heldBefore(text: string, { leases }: Call): { name: string; token: numb
   })
 }
 
-export const lockVerbs = [
+export const verbs = [
   verb<'locks.acquireLock'>({
     name: 'acquire',
     operation: 'locks.acquireLock',

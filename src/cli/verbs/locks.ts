@@ -90,4 +90,4 @@ export const cleanup = verb({
   },
 })
 
-export const locksVerbs = [detect, cleanup]
+export const verbs = [detect, cleanup]

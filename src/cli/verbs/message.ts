@@ -59,7 +59,7 @@ function perMinute(limit: number): string {
   return limit === 0 ? 'no limit' : `${limit} per minute`
 }
 
-export const messageVerbs = [
+export const verbs = [
   verb({
     name: 'send',
     operation: 'messages.sendWithAck',

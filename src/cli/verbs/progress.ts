@@ -5,7 +5,7 @@ import { inPieces } from '../../runtime/session/input.ts'
 import { verb } from '../verb.ts'
 import { progressBar, runLine } from './progress-text.ts'
 
-export const progressVerbs = [
+export const verbs = [
   verb({
     operation: 'runs.start',
     positional: ['run'],

@@ -8,7 +8,7 @@ import { queueWorkVerbs } from './queue-work.ts'
 
 const under = (section: string, verbs: readonly Verb[]) => verbs.map((each) => ({ ...each, section }))
 
-export const queueVerbs = [
+export const verbs = [
   ...under('Work:', queueWorkVerbs),
   ...under('Look:', queueLookVerbs),
   ...under('Operate:', queueControlVerbs),

@@ -5,7 +5,7 @@ import { untilInterrupted } from '../interrupt.ts'
 import { verb } from '../verb.ts'
 import { brief } from '../view.ts'
 
-export const stateVerbs = [
+export const verbs = [
   verb({
     operation: 'state.get',
     summary: 'Get a document with its version.',

@@ -83,7 +83,7 @@ function batchRefusal(
   return each.outcome === 'impossible' ? each.reason : claimText(each, view)
 }
 
-export const taskVerbs = [
+export const verbs = [
   verb({
     name: 'add',
     operation: 'tasks.addTask',

@@ -9,4 +9,4 @@ const define = verb({
   text: ({ name, defined }) => `${name}  ${defined ? 'defined' : 'was already defined'}`,
 })
 
-export const workflowVerbs = [define]
+export const verbs = [define]
