@@ -27,18 +27,6 @@ export type HoldfastErrorOf<Code extends ErrorCode = ErrorCode> = Code extends E
   ? Omit<HoldfastError, 'code' | 'facts'> & { readonly code: Code; readonly facts: ErrorFacts[Code] }
   : never
 
-/** Spelled out, because the bundler renames the classes. */
-const names: Partial<Record<ErrorCode, string>> = {
-  INVALID: 'InvalidError',
-  NOT_FOUND: 'NotFoundError',
-  HELD: 'HeldError',
-  DUPLICATE: 'DuplicateError',
-  ILLEGAL_MOVE: 'IllegalMoveError',
-  ATTEMPTS_EXHAUSTED: 'AttemptsExhaustedError',
-  VERSION_MISMATCH: 'VersionMismatchError',
-  LEASE_LOST: 'LeaseLostError',
-}
-
 /**
  * Base class of everything Holdfast throws. `message` is "what happened; what to do next". It is a single line,
  * whatever characters the names in it contain, because an uncaught error is printed. `facts` are left as they were
@@ -57,7 +45,7 @@ export class HoldfastError extends Error {
   constructor(...[code, parts]: { [Code in ErrorCode]: [code: Code, parts: ErrorParts<Code>] }[ErrorCode]) {
     const [what, next] = [printable(parts.what), printable(parts.next)]
     super(`${what}; ${next}`, parts.cause === undefined ? undefined : { cause: parts.cause })
-    this.name = names[code] ?? 'HoldfastError'
+    this.name = classes[code]?.name ?? 'HoldfastError'
     this.code = code
     this.what = what
     this.next = next
@@ -256,15 +244,16 @@ export function isHoldfastError(error: unknown): error is HoldfastErrorOf {
   }
 }
 
-const classes: Partial<Record<ErrorCode, { readonly prototype: HoldfastError }>> = {
-  INVALID: InvalidError,
-  NOT_FOUND: NotFoundError,
-  HELD: HeldError,
-  DUPLICATE: DuplicateError,
-  ILLEGAL_MOVE: IllegalMoveError,
-  ATTEMPTS_EXHAUSTED: AttemptsExhaustedError,
-  VERSION_MISMATCH: VersionMismatchError,
-  LEASE_LOST: LeaseLostError,
+/** The names are spelled out, because the bundler renames the classes. */
+const classes: Partial<Record<ErrorCode, { readonly name: string; readonly prototype: HoldfastError }>> = {
+  INVALID: { name: 'InvalidError', prototype: InvalidError.prototype },
+  NOT_FOUND: { name: 'NotFoundError', prototype: NotFoundError.prototype },
+  HELD: { name: 'HeldError', prototype: HeldError.prototype },
+  DUPLICATE: { name: 'DuplicateError', prototype: DuplicateError.prototype },
+  ILLEGAL_MOVE: { name: 'IllegalMoveError', prototype: IllegalMoveError.prototype },
+  ATTEMPTS_EXHAUSTED: { name: 'AttemptsExhaustedError', prototype: AttemptsExhaustedError.prototype },
+  VERSION_MISMATCH: { name: 'VersionMismatchError', prototype: VersionMismatchError.prototype },
+  LEASE_LOST: { name: 'LeaseLostError', prototype: LeaseLostError.prototype },
 }
 
 /** Restores an error, with its class, from the JSON that crossed a thread or a wire. */
