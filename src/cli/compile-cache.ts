@@ -4,10 +4,10 @@
  *
  * Imports next to none of our modules: shared code is compiled before the cache is on.
  */
-import { existsSync, lstatSync, mkdirSync, realpathSync, type Stats } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, realpathSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
-import { isOwnGroup } from '../host/own-group.ts'
+import { isOpenToOthers, isOwn, isPrivateFolder } from '../host/access.ts'
 
 /** A folder that only this user or root can have written to; null if there is none. */
 export function compileCacheFolder(env: Readonly<Record<string, string | undefined>>): string | null {
@@ -18,27 +18,20 @@ export function compileCacheFolder(env: Readonly<Record<string, string | undefin
     // One at a time: where nothing can be created, as in /proc, Node's `recursive` option never returns.
     for (const each of [caches, dirname(folder), folder]) if (!existsSync(each)) mkdirSync(each, 0o700)
     const real = realpathSync(folder)
-    const isClosed = process.getuid === undefined || (lstatSync(real).mode & 0o077) === 0
-    return isClosed && isGuarded(real) ? real : null
+    return isPrivateFolder(real) && isGuarded(real) ? real : null
   } catch {
     // There is no home, or it is not writable: compile everything each time.
     return null
   }
 }
 
+const sticky = 0o1000
+
 /** Whether no other user can replace this folder or one above it. */
 function isGuarded(folder: string): boolean {
   if (process.getuid === undefined) return true
   const found = lstatSync(folder)
-  if (found.uid !== process.getuid() && found.uid !== 0) return false
-  if (isOpenToOthers(found)) return false
+  if (!isOwn(found) && found.uid !== 0) return false
+  if ((found.mode & sticky) === 0 && isOpenToOthers(found)) return false
   return dirname(folder) === folder || isGuarded(dirname(folder))
-}
-
-const sticky = 0o1000
-
-/** Write access for a group that is the user's alone does not count as open to others. */
-function isOpenToOthers({ mode, gid }: Stats): boolean {
-  if ((mode & sticky) !== 0) return false
-  return (mode & 0o002) !== 0 || ((mode & 0o020) !== 0 && !isOwnGroup(gid))
 }
