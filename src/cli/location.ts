@@ -10,6 +10,8 @@ import { lstatSync, realpathSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { HoldfastError } from '../errors.ts'
+import { trustedOwners } from '../host/user.ts'
+import type { Io } from './io.ts'
 import { readPlainFile } from './plain-file.ts'
 
 export const folderName = '.holdfast'
@@ -27,13 +29,12 @@ export interface Home {
   readonly passedOver: readonly string[]
 }
 
-/** `owners`: the users whose folders may be used; null on systems where folders have no owners. */
-export function findHome(cwd: string, owners: ReadonlySet<number> | null): Home {
+export function findHome({ cwd, env }: Pick<Io, 'cwd' | 'env'>): Home {
   const tree = upward(cwd).find((folder) => lstatSync(join(folder, '.git'), { throwIfNoEntry: false }))
   const passedOver: string[] = []
   for (const above of upward(cwd)) {
     const folder = join(above, folderName)
-    const found = look(folder, owners)
+    const found = look(folder, env)
     if (found === 'usable') return { folder, because: 'the nearest in this folder or above', passedOver }
     if (found === 'absent') continue
     if (tree !== undefined && isWithin(above, tree)) throw unusable(folder, found)
@@ -41,7 +42,7 @@ export function findHome(cwd: string, owners: ReadonlySet<number> | null): Home 
   }
   const main = tree === undefined ? null : mainWorkTree(tree)
   const folder = join(main ?? cwd, folderName)
-  assertUsableHome(folder, owners)
+  assertUsableHome(folder, env)
   const because = main === null ? 'the current folder' : 'the main work tree of this repository'
   return { folder, because, passedOver }
 }
@@ -52,16 +53,17 @@ export function homeHere(cwd: string): Home {
 }
 
 /** Throws if the folder must not be used. It need not exist yet. */
-export function assertUsableHome(folder: string, owners: ReadonlySet<number> | null): void {
-  const found = look(folder, owners)
+export function assertUsableHome(folder: string, env: Io['env']): void {
+  const found = look(folder, env)
   if (found !== 'usable' && found !== 'absent') throw unusable(folder, found)
 }
 
 /** `usable`, `absent`, or the reason why it is not used. */
-function look(folder: string, owners: ReadonlySet<number> | null): string {
+function look(folder: string, env: Io['env']): string {
   const found = lstatSync(folder, { throwIfNoEntry: false })
   if (found?.isSymbolicLink()) return 'it is a symbolic link'
   if (!found?.isDirectory()) return 'absent'
+  const owners = trustedOwners(env)
   if (owners === null) return 'usable'
   if (!owners.has(found.uid)) return `it belongs to another user (uid ${found.uid})`
   return (found.mode & 0o002) === 0 ? 'usable' : 'everyone can write to it'

@@ -5,7 +5,6 @@ import { serverScheme, withOwnCredentials } from '../domain/store-url.ts'
 import { HoldfastError, InvalidError } from '../errors.ts'
 import { getAgentIdSimple } from '../host/agent-id.ts'
 import { assertFilePath } from '../host/store-path.ts'
-import { trustedOwners } from '../host/user.ts'
 import { maxBusyTimeoutMs } from '../options.ts'
 import { type ConfigFile, type ConfigKey, lineOf, readConfig } from './config-file.ts'
 import { formatDuration, parseDuration } from './duration.ts'
@@ -84,7 +83,7 @@ export async function inspectSettings(io: Io, options: GlobalOptions): Promise<S
   }
   const explicit = asked('store')
   // With a store named explicitly, the folders above have no say.
-  const home = explicit ? homeHere(io.cwd) : findHome(io.cwd, trustedOwners(io.env))
+  const home = explicit ? homeHere(io.cwd) : findHome(io)
   const config = explicit ? noConfig : await readConfig(join(home.folder, configName))
   const trusted = Object.keys(config.settings).length > 0 && isTrusted(config, io)
   const forbidden: Forbidden[] = []
@@ -173,19 +172,17 @@ function placed(store: Setting<string>, config: string, home: Home): string {
   })
 }
 
-const ways: Readonly<Record<ConfigKey, string>> = {
-  store: '--store or HOLDFAST_URL',
-  namespace: '--namespace or HOLDFAST_NAMESPACE',
-  agent: '--agent or HOLDFAST_AGENT',
-  durability: 'HOLDFAST_DURABILITY',
-  'busy-timeout': 'HOLDFAST_BUSY_TIMEOUT',
+/** What a user sets instead; not every setting has an option. */
+function wayOf(key: ConfigKey): string {
+  const variable = variables[key]
+  return key === 'durability' || key === 'busy-timeout' ? variable : `--${key} or ${variable}`
 }
 
 /** An error: ignored, it would leave half a fleet on another store, or under other names, than its config says. */
 export function refusal({ key, where, why }: Forbidden, config: ConfigFile): HoldfastError {
   return new HoldfastError('FORBIDDEN', {
     what: `${where}: "${key}" is not accepted from a folder: ${why}`,
-    next: `set ${ways[key]}; or, if you have read ${config.path} and wrote it or agree with it, run \`holdfast trust\``,
+    next: `set ${wayOf(key)}; or, if you have read ${config.path} and wrote it or agree with it, run \`holdfast trust\``,
     facts: { file: config.path, key },
   })
 }

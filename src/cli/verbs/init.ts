@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { InvalidError } from '../../errors.ts'
 import { open } from '../../handle/open.ts'
-import { trustedOwners } from '../../host/user.ts'
 import { makeHome, shareHome, storeFile } from '../home.ts'
 import { assertUsableHome, configName, folderName, storeName } from '../location.ts'
 import type { Settings } from '../settings.ts'
@@ -28,7 +27,7 @@ export const init = verb({
     const isHere = call.options.here === true && settings.home.folder !== folder
     const file = storeFile(settings.store.value)
     // If the store is further up, this folder has not been checked yet.
-    assertUsableHome(folder, trustedOwners(io.env))
+    assertUsableHome(folder, io.env)
     const isNew = makeHome({ folder }, io) || (file !== null && !existsSync(file))
     if (call.options.shared === true) shareHome(folder)
     // With --here, the current settings point to another store.

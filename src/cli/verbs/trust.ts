@@ -2,7 +2,6 @@
 import { join } from 'node:path'
 import { withoutPassword } from '../../domain/store-url.ts'
 import { NotFoundError } from '../../errors.ts'
-import { trustedOwners } from '../../host/user.ts'
 import { type ConfigFile, readConfig } from '../config-file.ts'
 import { configName, findHome } from '../location.ts'
 import { trust as accept, distrust } from '../trust.ts'
@@ -17,7 +16,7 @@ export const trust = verb({
 outside the folder, an agent or a durability is refused. A file that changes must be accepted again.`,
   inspects: true,
   async act({ io, options }) {
-    const { folder } = findHome(io.cwd, trustedOwners(io.env))
+    const { folder } = findHome(io)
     const config = await readConfig(join(folder, configName))
     if (Object.keys(config.settings).length === 0) throw nothingToTrust(config)
     const isRemoved = options.remove === true
