@@ -18,14 +18,9 @@ import { isStoreNamed, type Settings } from './settings.ts'
 import type { Call, Input } from './verb.ts'
 import { type Known, type View, viewFor } from './view.ts'
 
-export interface CallParts {
-  readonly io: Io
-  readonly settings: Settings
-  readonly isJson: boolean
-  readonly idempotencyKey: string | undefined
+export interface CallParts
+  extends Pick<Call, 'io' | 'settings' | 'isJson' | 'idempotencyKey' | 'options' | 'rest'> {
   readonly input: Input
-  readonly options: Input
-  readonly rest: readonly string[]
   /** Creates the store if it does not exist. */
   readonly mayMake: boolean
   /** First reclaims what has lapsed and what dead processes held. */
@@ -59,14 +54,10 @@ export class CommandCall implements Call {
     this.input = parts.input
     this.options = parts.options
     this.rest = parts.rest
-    const now = systemEnvironment.now()
-    this.view = viewFor(parts.io, now, () => this.#known)
+    this.view = viewFor(parts.io, systemEnvironment.now(), () => this.#known)
     const { store, namespace, agent } = parts.settings
-    const owner = { namespace: namespace.value, agent: agent.value }
-    this.leases = new LeaseFiles(
-      leaseFolder(store.value, parts.io, (what) => printTalk(parts.io, `warning  ${what}`)),
-      owner,
-    )
+    const folder = leaseFolder(store.value, parts.io, (what) => printTalk(parts.io, `warning  ${what}`))
+    this.leases = new LeaseFiles(folder, { namespace: namespace.value, agent: agent.value })
   }
 
   open(): Promise<Holdfast> {

@@ -17,13 +17,13 @@ export interface Holding extends Leased {
 
 type Text = string | undefined
 
-type Holds = 'item' | 'task' | 'lock' | 'queueLock' | 'run'
+type Holds = 'item' | 'lock' | 'queueLock' | 'run'
 
 /** What a caller of the operation holds, by what its input names beside the token. Null if a token proves nothing. */
 function holdsOf(operation: AnyOperation): Holds | null {
   const fields = fieldsOf(operation)
   if (!fields.has('token') || operation.tokenIdentifies === 'request') return null
-  if (fields.has('ref')) return fields.has('queue') ? 'item' : 'task'
+  if (fields.has('ref')) return 'item'
   if (fields.has('queue')) return 'queueLock'
   return fields.has('run') && !fields.has('name') ? 'run' : 'lock'
 }
@@ -94,19 +94,14 @@ async function endedToken(
 }
 
 async function leasedBy(holds: Holds, call: CommandCall, looksUp: boolean): Promise<Leased> {
-  const { queue, ref, name, run, lock } = call.input as Record<string, Text>
+  const { queue = taskQueue, ref, name, run, lock } = call.input as Record<string, Text>
   switch (holds) {
     case 'item':
-      return {
-        kind: 'item',
-        name: looksUp ? await idOf(call, queue as string, ref as string) : (ref as string),
-      }
-    case 'task':
-      return { kind: 'item', name: looksUp ? await idOf(call, taskQueue, ref as string) : (ref as string) }
+      return { kind: 'item', name: looksUp ? await idOf(call, queue, ref as string) : (ref as string) }
     case 'lock':
       return { kind: 'lock', name: name as string }
     case 'queueLock':
-      return { kind: 'lock', name: processingLockName(queue as string) }
+      return { kind: 'lock', name: processingLockName(queue) }
     case 'run':
       return { kind: 'lock', name: lock ?? (await lockOf(call, run as string)) }
     default:
