@@ -10,7 +10,6 @@ import type { Holdfast } from '../handle/holdfast.ts'
 import { type Checked, check } from '../issue.ts'
 import {
   type LockEntry,
-  type LocksImported,
   lockEntry,
   maxImportedLocks,
   type RunEntry,
@@ -76,8 +75,13 @@ export async function importEvaluationLocks(
     return []
   })
   assertNoneBad(bad, { what, skipBad })
-  const brought = await bring(hf, locks, runs, dryRun, onProgress)
-  return reportOf(locks, runs, brought, { dryRun, bad, free })
+  const { held, ...brought } = await bring(hf, locks, runs, dryRun, onProgress)
+  const isImported = new Set(brought.imported)
+  const flagged = [...named('lock', locks), ...named('run', runs)].filter(
+    ({ id, gaps }) => gaps.length > 0 && isImported.has(id),
+  )
+  const skipped = [...free, ...held.map((id) => ({ id, why: 'someone already holds it here' }))]
+  return { from: 'evaluation-locks', dryRun, ...brought, flagged, skipped, bad }
 }
 
 function whyBad(parsed: Checked<unknown>): string {
@@ -187,6 +191,10 @@ function momentOf(value: unknown): number | null {
   return timeOf(_seconds ?? seconds ?? value)
 }
 
+function named(kind: 'lock' | 'run', found: readonly Found<unknown>[]) {
+  return found.map(({ id, gaps }) => ({ id: `${kind} ${id}`, gaps }))
+}
+
 /** Runs of an imported lock come first, together with all locks, because each takes the token of its lock. */
 async function bring(
   hf: Holdfast,
@@ -194,14 +202,18 @@ async function bring(
   runs: readonly Found<RunEntry>[],
   dryRun: boolean,
   onProgress: NonNullable<ImportOptions['onProgress']>,
-): Promise<LocksImported> {
+) {
   const locked = new Set(locks.map(({ entry }) => entry.run))
   const ordered = [...runs].sort((left, right) => Number(locked.has(right.id)) - Number(locked.has(left.id)))
   const phase = dryRun ? 'looking' : 'importing'
   const total = locks.length + runs.length
-  const all: LocksImported = {
-    locks: { imported: [], known: [], held: [] },
-    runs: { imported: [], known: [] },
+  const lockNames = (ids: readonly string[]) => ids.map((id) => `lock ${id}`)
+  const runNames = (ids: readonly string[]) => ids.map((id) => `run ${id}`)
+  const brought = {
+    imported: [] as string[],
+    known: [] as string[],
+    lapsed: [] as string[],
+    held: [] as string[],
   }
   for (let start = 0; start === 0 || start < ordered.length; start += maxImportedLocks) {
     onProgress({ phase, done: start, total })
@@ -211,41 +223,11 @@ async function bring(
       runs: ordered.slice(start, start + maxImportedLocks).map(({ entry }) => entry),
       dryRun,
     })
-    all.locks.imported.push(...piece.locks.imported)
-    all.locks.known.push(...piece.locks.known)
-    all.locks.held.push(...piece.locks.held)
-    all.runs.imported.push(...piece.runs.imported)
-    all.runs.known.push(...piece.runs.known)
+    brought.imported.push(...lockNames(piece.locks.imported), ...runNames(piece.runs.imported))
+    brought.known.push(...lockNames(piece.locks.known), ...runNames(piece.runs.known))
+    brought.lapsed.push(...lockNames(piece.locks.imported))
+    brought.held.push(...lockNames(piece.locks.held))
   }
   onProgress({ phase, done: total, total })
-  return all
-}
-
-function reportOf(
-  locks: readonly Found<LockEntry>[],
-  runs: readonly Found<RunEntry>[],
-  brought: LocksImported,
-  rest: { dryRun: boolean; bad: readonly BadRow[]; free: ImportReport['skipped'] },
-): ImportReport {
-  const lockNames = (ids: readonly string[]) => ids.map((id) => `lock ${id}`)
-  const runNames = (ids: readonly string[]) => ids.map((id) => `run ${id}`)
-  const flagged = [
-    ...locks.map(({ id, gaps }) => ({ id: `lock ${id}`, gaps })),
-    ...runs.map(({ id, gaps }) => ({ id: `run ${id}`, gaps })),
-  ]
-  const imported = [...lockNames(brought.locks.imported), ...runNames(brought.runs.imported)]
-  const isImported = new Set(imported)
-  return {
-    from: 'evaluation-locks',
-    dryRun: rest.dryRun,
-    imported,
-    known: [...lockNames(brought.locks.known), ...runNames(brought.runs.known)],
-    lapsed: lockNames(brought.locks.imported),
-    flagged: flagged.filter(({ id, gaps }) => gaps.length > 0 && isImported.has(id)),
-    skipped: [
-      ...rest.free,
-      ...lockNames(brought.locks.held).map((id) => ({ id, why: 'someone already holds it here' })),
-    ],
-    bad: rest.bad,
-  }
+  return brought
 }

@@ -122,3 +122,11 @@ export function timeOf(value: unknown): number | null {
 function secondsOf(value: unknown): number {
   return typeof value === 'number' && value !== 0 ? value : Number.NaN
 }
+
+/** The facts that another program has recorded: neither missing nor empty. */
+export function withoutNothing<Fact>(
+  facts: Readonly<Record<string, Fact>>,
+): Record<string, NonNullable<Fact>> {
+  const there = Object.entries(facts).filter(([, fact]) => fact != null && fact !== '')
+  return Object.fromEntries(there) as Record<string, NonNullable<Fact>>
+}

@@ -7,6 +7,7 @@ import type { ItemEntry } from '../operations/queue/import.ts'
 import { idFor } from './identity.ts'
 import type { Arriving } from './items.ts'
 import type { ImportSource } from './report.ts'
+import { withoutNothing } from './source.ts'
 
 const maxTitle = 500
 const maxNotes = 50
@@ -116,9 +117,4 @@ function shortened({ at, by, text }: Note): Note {
   return isName(by)
     ? { at, by, text: cutText(text, maxNote) }
     : { at, by: 'unknown', text: cutText(`${by}: ${text}`, maxNote) }
-}
-
-function withoutNothing(facts: ForeignTask['metadata']): Json {
-  const there = Object.entries(facts).filter(([, fact]) => fact != null && fact !== '')
-  return Object.fromEntries(there)
 }

@@ -19,7 +19,7 @@ import { maxHistory } from '../operations/queue/import.ts'
 import { idFor } from './identity.ts'
 import { type Arriving, bringItems, type Harvest, type UnfitRow } from './items.ts'
 import { assertNoneBad, type BadRow, type ImportOptions, type ImportReport } from './report.ts'
-import { firstIssue, timeOf } from './source.ts'
+import { firstIssue, timeOf, withoutNothing } from './source.ts'
 import { type Row, readTables } from './sqlite-file.ts'
 
 const what = 'the database of zjj'
@@ -210,11 +210,6 @@ function arrivingOf(entry: Entry, row: string, queue: string, history: readonly 
       ...(history.length > kept.length ? [`${history.length - kept.length} older events were left out`] : []),
     ],
   }
-}
-
-function withoutNothing(facts: Readonly<Record<string, string | number | null | undefined>>) {
-  const there = Object.entries(facts).filter(([, fact]) => fact != null && fact !== '')
-  return Object.fromEntries(there) as Record<string, string | number>
 }
 
 /** The events of each entry, in order. */

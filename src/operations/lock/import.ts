@@ -55,7 +55,7 @@ const output = view(() => ({
   locks: z.object({ imported: names(), known: names(), held: names() }),
   runs: z.object({ imported: names(), known: names() }),
 }))
-export type LocksImported = OutputOf<typeof output>
+type LocksImported = OutputOf<typeof output>
 
 export const importLocks = operation({
   name: 'locks.import',
