@@ -4,7 +4,7 @@
  */
 import { settlesWithin } from '../../environment.ts'
 import { InvalidError } from '../../errors.ts'
-import { isReservation, type LeaseRef, lockNameOf, lockRef } from '../../operations/lease/lease.ts'
+import { isReservation, type LeaseRef, lockNameOf } from '../../operations/lease/lease.ts'
 import type { LockInfo } from '../../operations/lock/read.ts'
 import type { RecoveryReport } from '../../operations/recovery/report.ts'
 import type { AskedOf, ResultOf } from '../../operations/table.ts'
@@ -18,7 +18,7 @@ import {
   orReject,
   sumOf,
 } from '../../runtime/session/input.ts'
-import { type CallOptions, requestOf } from '../../runtime/session/request.ts'
+import { requestOf } from '../../runtime/session/request.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import { LineWatches } from '../../runtime/waiting/line-watch.ts'
 import { type LockAnswer, waitForLock } from '../../runtime/waiting/lock-wait.ts'
@@ -99,13 +99,7 @@ export class Locks {
   #granted({ answer, requestedAt }: LockAnswer, options: AcquireOptions): AcquiredLock {
     if (answer.outcome === 'held') return answer
     const { outcome, lock, recoveredFrom } = answer
-    return { outcome, lock, lease: this.#held(lock, requestedAt, options), recoveredFrom }
-  }
-
-  #held(lock: LockView, requestedAt: number, options: CallOptions): Lease | null {
-    const { token, leaseMs } = lock.lease
-    const ref = { kind: 'lock', id: lockRef(lock), token, leaseMs: leaseMs ?? 0, requestedAt } as const
-    return this.#session.granted(lock.name, ref, options, { depth: lock.depth })
+    return { outcome, lock, lease: this.#session.grantedLock(lock, requestedAt, options), recoveredFrom }
   }
 
   /**
@@ -245,7 +239,7 @@ export class Locks {
     const named = { patterns: typeof patterns === 'string' ? [patterns] : patterns, leaseMs: options.leaseMs }
     const answer = await this.#session.ask('locks.reserve', named, options)
     if (answer.outcome === 'held') return answer
-    return { ...answer, lease: this.#held(answer.lock, requestedAt, options) }
+    return { ...answer, lease: this.#session.grantedLock(answer.lock, requestedAt, options) }
   }
 
   /** Who holds a path: the reservations that cover it, and locks of that name. */

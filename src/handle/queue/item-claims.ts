@@ -96,7 +96,7 @@ export class ItemClaims<Input, Output> {
         const fresh = this.#newIn(answer, options)
         taken.push(...fresh)
         newLocks.push(...fresh.filter(({ kind }) => kind === 'lock'))
-        if (answer.lock) this.#lock.granted(answer.lock, requestedAt, options)
+        if (answer.lock) this.#session.grantedLock(answer.lock, requestedAt, options)
         const lease = this.#granted(answer.item, answer.lease, requestedAt, options)
         const checked = await this.#checked(answer.item, options)
         if ('item' in checked) {

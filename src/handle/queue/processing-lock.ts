@@ -1,9 +1,7 @@
 /** The processing lock of one queue, as this process holds it. */
 import { processingLockName } from '../../domain/queue.ts'
-import { lockNameOf, lockRef } from '../../operations/lease/lease.ts'
+import { lockNameOf } from '../../operations/lease/lease.ts'
 import type { ResultOf } from '../../operations/table.ts'
-import type { LockView } from '../../operations/view.ts'
-import type { Lease } from '../../runtime/lease/held-lease.ts'
 import { leftByRelease } from '../../runtime/lease/lease-ending.ts'
 import { optionsOf } from '../../runtime/session/input.ts'
 import { type CallOptions, requestOf } from '../../runtime/session/request.ts'
@@ -45,13 +43,7 @@ export class OwnProcessingLock {
     const named = { token: this.tokenFor(options) }
     const answer = await this.#requests.write('queue.acquireProcessingLock', named, options)
     if (answer.outcome !== 'acquired') return answer
-    return { ...answer, lease: this.granted(answer.lock, requestedAt, options) }
-  }
-
-  granted(lock: LockView, requestedAt: number, options: CallOptions): Lease | null {
-    const { token, leaseMs } = lock.lease
-    const ref = { kind: 'lock', id: lockRef(lock), token, leaseMs: leaseMs ?? 0, requestedAt } as const
-    return this.#session.granted(this.name, ref, options)
+    return { ...answer, lease: this.#session.grantedLock(answer.lock, requestedAt, options) }
   }
 
   async change<Name extends 'queue.extendLock' | 'queue.renewLock'>(

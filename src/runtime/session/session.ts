@@ -11,9 +11,10 @@ import type { Environment } from '../../environment.ts'
 import { closedError, type HoldfastErrorOf, isHoldfastError } from '../../errors.ts'
 import type { CheckedLogger } from '../../logger.ts'
 import { checkCommand } from '../../operations/decide.ts'
-import type { LeaseRef } from '../../operations/lease/lease.ts'
+import { type LeaseRef, lockRef } from '../../operations/lease/lease.ts'
 import { entropyFor, type InputOf, type OperationName, type ResultOf } from '../../operations/table.ts'
 import { searchedTo } from '../../operations/task/seek.ts'
+import type { LockView } from '../../operations/view.ts'
 import type { Settings } from '../../options.ts'
 import type { Caller, Command } from '../../port/command.ts'
 import type { RecoveryFailures } from '../caretaker/recovery-failures.ts'
@@ -313,5 +314,12 @@ export class Session {
     const { kind, id, token } = ref
     this.grants.remember(name, { kind, id, token, item, depth }, options)
     return this.isBound(options) ? this.keeper.hold(ref) : null
+  }
+
+  /** The same for a lock that was granted. */
+  grantedLock(lock: LockView, requestedAt: number, options: CallOptions): Lease | null {
+    const { token, leaseMs } = lock.lease
+    const ref = { kind: 'lock', id: lockRef(lock), token, leaseMs: leaseMs ?? 0, requestedAt } as const
+    return this.granted(lock.name, ref, options, { depth: lock.depth })
   }
 }
