@@ -11,7 +11,9 @@ import { wakeOn } from './wake-up.ts'
 
 /** A claim that is repeated while there is nothing to claim. */
 export interface ClaimWait<Answer> {
+  /** The queue to watch. */
   readonly queue: string
+  /** How long to wait, ms. */
   readonly waitMs: number
   /** Ends the wait, and the promise rejects with its reason. */
   readonly signal?: AbortSignal | undefined
