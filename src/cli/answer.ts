@@ -2,12 +2,13 @@
 import { quotedWord } from '../domain/shell-word.ts'
 import { errorCodes } from '../error-codes.ts'
 import type { AnyOperation } from '../operations/operation.ts'
+import type { Input } from './call.ts'
 import { type Drawn, lines } from './drawing.ts'
 import { exitCodeOf } from './exit.ts'
 import { fieldsOf } from './field.ts'
 import { outputKinds } from './field-kind.ts'
 import { type Column, drawDetails, drawTable } from './layout.ts'
-import type { Input, Verb } from './verb.ts'
+import type { Verb } from './verb.ts'
 import type { View } from './view.ts'
 
 type Row = Readonly<Record<string, unknown>>

@@ -15,12 +15,12 @@ import type { Io } from './io.ts'
 import { LeaseFiles, leaseFolder } from './lease-file.ts'
 import { printJson, printTalk, printText } from './print.ts'
 import { isStoreNamed, type Settings } from './settings.ts'
-import type { Call, Input } from './verb.ts'
 import { type Known, type View, viewFor } from './view.ts'
 
+export type Input = Readonly<Record<string, unknown>>
+
 export interface CallParts
-  extends Pick<Call, 'io' | 'settings' | 'isJson' | 'idempotencyKey' | 'options' | 'rest'> {
-  readonly input: Input
+  extends Pick<CommandCall, 'io' | 'settings' | 'isJson' | 'idempotencyKey' | 'input' | 'options' | 'rest'> {
   /** Creates the store if it does not exist. */
   readonly mayMake: boolean
   /** First reclaims what has lapsed and what dead processes held. */
@@ -29,21 +29,24 @@ export interface CallParts
   readonly lives: boolean
 }
 
-export class CommandCall implements Call {
+export class CommandCall {
   readonly io: Io
   readonly settings: Settings
   readonly isJson: boolean
   readonly idempotencyKey: string | undefined
+  /** Options of the command line itself, under commander's names. */
   readonly options: Input
+  /** The words after the options of `run`. */
   readonly rest: readonly string[]
   readonly view: View
   readonly leases: LeaseFiles
   input: Input
+  /** The process named by `--for-pid`. */
+  instance: string | undefined
   readonly #parts: CallParts
   #opening: Promise<Holdfast> | null = null
   #opened: Holdfast | null = null
   #known: Known = { leaseAheadMs: 0, dead: new Set() }
-  instance: string | undefined
 
   constructor(parts: CallParts) {
     this.#parts = parts
@@ -65,6 +68,7 @@ export class CommandCall implements Call {
     return this.#opening
   }
 
+  /** Creates no store, whatever the verb may do. Null if there is none yet. */
   async openExisting(): Promise<Holdfast | null> {
     try {
       const opened = await (this.#opening ?? this.#open(false))
@@ -99,6 +103,7 @@ export class CommandCall implements Call {
     return this.#opened
   }
 
+  /** `piece`: the index of this request in a change that takes several, so that each gets its own idempotency key. */
   async execute<Name extends OperationName>(
     operation: Name,
     input: InputOf<Name>,
@@ -112,6 +117,7 @@ export class CommandCall implements Call {
     })
   }
 
+  /** What a change would do. Takes no idempotency key: that is for the change itself. */
   async preview<Name extends OperationName>(
     operation: Name,
     input: InputOf<Name> & { readonly dryRun?: boolean | undefined },
@@ -155,11 +161,13 @@ export class CommandCall implements Call {
     this.instance = (await hf.execute('instance.join', { ...identity })).id
   }
 
+  /** One record of a stream: its text, or its line of JSON. */
   emit(text: Drawn, record: object): void {
     if (this.isJson) printJson(this.io, record)
     else printText(this.io, text)
   }
 
+  /** Prints to stderr. */
   say(text: Drawn): void {
     printTalk(this.io, this.view.talkColors.dim(text))
   }

@@ -7,7 +7,7 @@ import { systemEnvironment } from '../host/system.ts'
 import { type AnyOperation, parseInput } from '../operations/operation.ts'
 import type { OperationName } from '../operations/table.ts'
 import { drawAnswer, exitOf } from './answer.ts'
-import { type CallParts, CommandCall } from './call.ts'
+import { CommandCall, type Input } from './call.ts'
 import { confirm } from './confirm.ts'
 import { drawn } from './drawing.ts'
 import { type Field, fieldsOf, offeredFields, positionalOf, typedName } from './field.ts'
@@ -19,7 +19,7 @@ import { printJson, printTalk, printText } from './print.ts'
 import { type GlobalOptions, inspectSettings, isStoreNamed, readSettings, type Settings } from './settings.ts'
 import { type Holding, holdingOf, refusalOf, replacedToken } from './token.ts'
 import { readJson, readOwnOptions, readValue, type Words } from './value.ts'
-import type { Input, Verb } from './verb.ts'
+import type { Verb } from './verb.ts'
 import { asTyped } from './wording.ts'
 
 /** The words of a command line, as parsed by commander. */
@@ -66,7 +66,9 @@ async function performTyped(
     options: readOwnOptions(verb.options ?? [], given.options),
     rest: operation === null ? given.positional.flat().filter((word) => word !== undefined) : [],
     mayMake: mayMake(verb, given.options, settings),
-    ...wantsOf(verb, operation),
+    // No other process may be running to do it.
+    heals: operation?.grants !== undefined,
+    lives: verb.lives === true,
   })
   try {
     return await act(verb, operation, call)
@@ -82,11 +84,6 @@ function assertInput(operation: AnyOperation, input: Input): void {
   if (!(operation.input instanceof z.ZodObject)) return
   const given = Object.fromEntries(Object.keys(input).map((name) => [name, true])) as Record<string, true>
   parseInput({ name: operation.name, input: operation.input.pick(given as never) }, input)
-}
-
-/** A claim heals first, because no other process may be running to do it. */
-function wantsOf(verb: Verb, operation: AnyOperation | null): Pick<CallParts, 'heals' | 'lives'> {
-  return { heals: operation?.grants !== undefined, lives: verb.lives === true }
 }
 
 function mayMake({ makesStore }: Verb, options: Input, settings: Settings): boolean {

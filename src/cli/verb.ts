@@ -3,14 +3,12 @@
  * the answer. Everything else (options, bounds, help) comes from the operation's schema.
  */
 import type { ErrorCode } from '../error-codes.ts'
-import type { Holdfast } from '../handle/holdfast.ts'
 import type { InputOf, OperationName, ResultOf } from '../operations/table.ts'
+import type { CommandCall, Input } from './call.ts'
 import type { Drawn } from './drawing.ts'
-import type { Io } from './io.ts'
 import { kebab } from './kebab.ts'
 import type { Column, Detail, EntryOf } from './layout.ts'
-import type { Leased, LeaseFiles } from './lease-file.ts'
-import type { Settings } from './settings.ts'
+import type { Leased } from './lease-file.ts'
 import type { View } from './view.ts'
 
 /** An option of the command line only, unknown to operations. */
@@ -24,8 +22,6 @@ export interface OwnOption {
   /** May be repeated; its value is then a list. */
   readonly isRepeatable?: true
 }
-
-export type Input = Readonly<Record<string, unknown>>
 
 export interface Verb<Name extends OperationName = OperationName, Answer = unknown> {
   readonly name: string
@@ -117,40 +113,9 @@ export interface Verb<Name extends OperationName = OperationName, Answer = unkno
   readonly exit?: (answer: Answer) => number
 }
 
-/** Everything a verb has to work with. */
-export interface Call<Name extends OperationName = OperationName> {
-  readonly io: Io
-  readonly settings: Settings
-  readonly isJson: boolean
-  readonly idempotencyKey: string | undefined
-  /** The process named by `--for-pid`. */
-  readonly instance: string | undefined
-  /** The operation's input, checked by its schema. */
+/** Everything a verb has to work with. `input`: the operation's input, checked by its schema. */
+export type Call<Name extends OperationName = OperationName> = Omit<CommandCall, 'input'> & {
   readonly input: InputOf<Name>
-  /** Options of the command line itself, under commander's names. */
-  readonly options: Input
-  /** The words after the options of `run`. */
-  readonly rest: readonly string[]
-  readonly view: View
-  readonly leases: LeaseFiles
-  open(): Promise<Holdfast>
-  /** Creates no store, whatever the verb may do. Null if there is none yet. */
-  openExisting(): Promise<Holdfast | null>
-  /** `piece`: the index of this request in a change that takes several, so that each gets its own idempotency key. */
-  execute<Other extends OperationName>(
-    operation: Other,
-    input: InputOf<Other>,
-    piece?: number,
-  ): Promise<ResultOf<Other>>
-  /** What a change would do. Takes no idempotency key: that is for the change itself. */
-  preview<Other extends OperationName>(
-    operation: Other,
-    input: InputOf<Other> & { readonly dryRun?: boolean | undefined },
-  ): Promise<ResultOf<Other>>
-  /** One record of a stream: its text, or its line of JSON. */
-  emit(text: Drawn, record: object): void
-  /** Prints to stderr. */
-  say(text: Drawn): void
 }
 
 /** A verb that is called what its operation is called needs no name: `queue.beginMerge` is `begin-merge`. */

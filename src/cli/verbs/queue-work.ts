@@ -2,25 +2,21 @@
 
 import { JsonFault } from '../../domain/json.ts'
 import { parseJsonText } from '../../domain/json-text.ts'
-import type { QueuePosition } from '../../domain/queue-position.ts'
 import { quotedWord } from '../../domain/shell-word.ts'
 import { InvalidError } from '../../errors.ts'
 import type { ClaimOutcome } from '../../operations/queue/claim-outcome.ts'
-import type { ItemView } from '../../operations/view.ts'
+import type { ResultOf } from '../../operations/table.ts'
+import type { Input } from '../call.ts'
 import { readStdin } from '../io.ts'
 import { drawTable } from '../layout.ts'
 import { lossy } from '../value.ts'
-import { type Input, verb } from '../verb.ts'
+import { verb } from '../verb.ts'
 import { brief, leaseLeft, type View } from '../view.ts'
 import { forPid } from './claim-options.ts'
 import { itemColumns, itemGrant, itemLine, lockGrant, nameOf, refusalText } from './item-text.ts'
 import { claimWaiting, waitOption } from './wait.ts'
 
-interface Added extends QueuePosition {
-  readonly item: ItemView
-}
-
-function positionText({ item, position, totalPending, reason }: Added): string {
+function positionText({ item, position, totalPending, reason }: ResultOf<'queue.add'>): string {
   const where = position === null ? (reason ?? '') : `position ${position} of ${totalPending}`
   return `${itemLine(item)}, ${where}`
 }
