@@ -7,15 +7,10 @@ export type WorkerMessage =
   | { readonly type: 'working'; readonly item: string }
   | { readonly type: 'answered'; readonly item: string; readonly answer: string }
 
-interface Member {
-  readonly child: ChildProcess
-  item: string | null
-}
-
 export class Fleet {
   readonly #store: string
   readonly #queue: string
-  readonly #members = new Map<string, Member>()
+  readonly #members = new Map<string, ChildProcess>()
   readonly #listeners = new Set<(name: string, message: WorkerMessage) => void>()
   #started = 0
   #isStopped = false
@@ -33,7 +28,7 @@ export class Fleet {
     const child = fork(script, [this.#store, this.#queue, name], {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     })
-    this.#members.set(name, { child, item: null })
+    this.#members.set(name, child)
     const ready = this.#message((from, message) => from === name && message.type === 'ready')
     child.on('message', (message: WorkerMessage) => this.#heard(name, message))
     await ready
@@ -54,22 +49,22 @@ export class Fleet {
   }
 
   kill(name: string): void {
-    this.#members.get(name)?.child.kill('SIGKILL')
+    this.#members.get(name)?.kill('SIGKILL')
     this.#members.delete(name)
   }
 
   freeze(name: string): void {
-    this.#members.get(name)?.child.kill('SIGSTOP')
+    this.#members.get(name)?.kill('SIGSTOP')
   }
 
   thaw(name: string): void {
-    this.#members.get(name)?.child.kill('SIGCONT')
+    this.#members.get(name)?.kill('SIGCONT')
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true
     await Promise.all(
-      [...this.#members.values()].map(({ child }) => {
+      [...this.#members.values()].map((child) => {
         const ended = new Promise((resolve) => child.once('exit', resolve))
         child.kill('SIGKILL')
         return child.exitCode === null && child.signalCode === null ? ended : undefined

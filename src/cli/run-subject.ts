@@ -1,11 +1,11 @@
 /** What `run` holds for its command: a lock, an item or a task; how the command learns of it and how it is returned. */
-import type { EventKind } from '../domain/event.ts'
 import { taskQueue } from '../domain/task.ts'
 import { pause } from '../environment.ts'
 import { InvalidError, isHoldfastError } from '../errors.ts'
 import type { Holdfast } from '../handle/holdfast.ts'
 import type { TaskClaim } from '../handle/tasks/task-answers.ts'
 import { systemEnvironment } from '../host/system.ts'
+import type { ResultOf } from '../operations/table.ts'
 import type { Lease } from '../runtime/lease/held-lease.ts'
 import { waitIsOver } from '../runtime/waiting/claim-wait.ts'
 import type { Ending } from './child.ts'
@@ -193,12 +193,7 @@ export async function ownEnding(hf: Holdfast, { lease }: RunSubject): Promise<Ru
   return end && outcomeOf(end)
 }
 
-interface LeaseEnding {
-  readonly kind: EventKind
-  readonly state: string | null
-}
-
-function outcomeOf({ kind, state }: LeaseEnding): RunOutcome {
+function outcomeOf({ kind, state }: NonNullable<ResultOf<'lease.ending'>>): RunOutcome {
   if (kind === 'item.failed') return 'failed'
   if (kind === 'item.released' || kind === 'lock.released') return 'released'
   if (kind !== 'item.moved') return 'done'

@@ -140,18 +140,12 @@ export async function refusalOf(call: CommandCall, holding: Holding): Promise<Ho
   )
 }
 
-interface Held {
-  readonly agent: string | null
-  readonly expiresAt: number | null
-  readonly token: number | null
-}
-
-async function lockLease(call: CommandCall, name: string): Promise<Held | null> {
+async function lockLease(call: CommandCall, name: string) {
   const { isLocked, holder, expiresAt, token } = await call.execute('locks.getCurrentLockInfo', { name })
   return isLocked ? { agent: holder, expiresAt, token } : null
 }
 
-async function itemLease(call: CommandCall, id: string): Promise<Held | null> {
+async function itemLease(call: CommandCall, id: string) {
   const queue = (call.input.queue as Text) ?? taskQueue
   const item = await call.execute('queue.get', { queue, ref: id })
   return item?.phase === 'held' ? item.lease : null

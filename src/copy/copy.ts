@@ -20,7 +20,7 @@ import { carryAll } from './carry.ts'
 import { type CopiedTable, type CopyProgress, type CopyReport, Meter } from './report.ts'
 import { findProcesses } from './running.ts'
 import { countRows, holdSource, prepareSource, readMoved, readState } from './source.ts'
-import { type Comparison, compareAll, notTheSame } from './verify.ts'
+import { compareAll, notTheSame } from './verify.ts'
 
 export type { CopyProgress, CopyReport } from './report.ts'
 
@@ -188,7 +188,7 @@ class Copy {
   }
 
   /** Runs while nobody can write to either store. */
-  async #compare({ shiftMs }: CopyMark): Promise<Comparison> {
+  #compare({ shiftMs }: CopyMark) {
     this.#meter.begin('verifying')
     return compareAll({
       source: this.#source,

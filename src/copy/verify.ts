@@ -29,12 +29,7 @@ export interface Comparing {
   onCompared(table: string, rows: number): void
 }
 
-export interface Comparison {
-  readonly same: readonly CopiedTable[]
-  readonly different: readonly DifferentTable[]
-}
-
-export async function compareAll(comparing: Comparing): Promise<Comparison> {
+export async function compareAll(comparing: Comparing) {
   const same: CopiedTable[] = []
   const different: DifferentTable[] = []
   for (const table of transferTables) {

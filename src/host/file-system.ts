@@ -71,14 +71,8 @@ export function networkProgram(mount: Mount | null): string | null {
   return networkPrograms.test(program) ? program : null
 }
 
-export interface Storage {
-  readonly storeBytes: number
-  readonly logBytes: number
-  readonly freeBytes: number
-}
-
 /** How much space a store and its log take, and how much is free; null if that cannot be determined. */
-export function storageOf(path: string): Storage | null {
+export function storageOf(path: string) {
   try {
     const { bavail, bsize } = statfsSync(dirname(path))
     const logBytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0

@@ -199,13 +199,6 @@ function resolved(arriving: Arriving, { from, ids, unfit }: Ground): Ready {
   }
 }
 
-interface Brought {
-  readonly taken: readonly Ready[]
-  /** Names. */
-  readonly known: readonly string[]
-  readonly refused: readonly BadRow[]
-}
-
 /** An item that waits for a row the store refuses is refused along with it, then sent again without that dependency. */
 async function bringPieces(
   hf: Holdfast,
@@ -213,7 +206,7 @@ async function bringPieces(
   { queue, workflow, from }: Destination,
   dryRun: boolean,
   onProgress: (progress: ImportProgress) => void,
-): Promise<Brought> {
+) {
   const ids = new Map(arriving.map(({ name, entry }) => [name, entry.id]))
   const unfit = new Set(bad.map(({ name }) => name))
   const taken: Ready[] = []

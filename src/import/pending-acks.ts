@@ -100,12 +100,7 @@ function parse(text: string) {
   return { version, imports: read.flatMap(({ found }) => found ?? []) }
 }
 
-interface Import {
-  readonly entry: ImportEntry
-  readonly gaps: string[]
-}
-
-function readAck(value: unknown): { readonly found?: Import; readonly why?: string } {
+function readAck(value: unknown): { found?: ReturnType<typeof toEntry>; why?: string } {
   const parsed = check(pendingAck, value)
   if (!parsed.isSound) return { why: firstIssue(parsed.issues) }
   const found = toEntry(parsed.value)
@@ -113,7 +108,7 @@ function readAck(value: unknown): { readonly found?: Import; readonly why?: stri
   return checked.isSound ? { found } : { why: firstIssue(checked.issues) }
 }
 
-function toEntry(ack: PendingAck): Import {
+function toEntry(ack: PendingAck) {
   const { message } = ack
   const type = message.msg_type ?? message.type ?? message.message_type
   const sentAt = timeOf(ack.sent_at)

@@ -13,12 +13,6 @@ import { inspectSettings, refusal, type Settings, settingReaders, variables } fr
 import { trust } from '../trust.ts'
 import { verb } from '../verb.ts'
 
-interface Shown {
-  readonly settings: Readonly<Record<string, { value: string | number; origin: string }>>
-  readonly config: ShownConfig | null
-  readonly withOrigin: boolean
-}
-
 /** The config file in effect, and whether the user has accepted it. */
 interface ShownConfig {
   readonly file: string
@@ -49,7 +43,7 @@ function settingOf(name: string, value: string): ConfigKey {
   return setting
 }
 
-function shownSettings({ store, namespace, agent, durability, busyTimeoutMs }: Settings): Shown['settings'] {
+function shownSettings({ store, namespace, agent, durability, busyTimeoutMs }: Settings) {
   return {
     store: { ...store, value: withoutPassword(store.value, ':…') },
     namespace,

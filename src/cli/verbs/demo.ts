@@ -22,20 +22,7 @@ const killCount = 5
 const workerCount = 4
 const queueName = 'demo'
 
-interface Findings {
-  readonly items: number
-  readonly done: number
-  readonly duplicates: number
-  readonly lost: number
-  readonly kills: number
-  readonly healP50Ms: number
-  readonly healP95Ms: number
-  readonly frozenReplaced: boolean
-  readonly lateCompletionRefused: boolean
-  readonly seconds: number
-  readonly ok: boolean
-}
-
+type Findings = Awaited<ReturnType<typeof check>>
 type Say = (text: Drawn) => void
 
 /** Returns the result, and prints what happens along the way. */
@@ -172,7 +159,7 @@ async function check(
   healMs: number[],
   frozen: { replaced: boolean; refused: boolean },
   seconds: number,
-): Promise<Findings> {
+) {
   const completions = new Map<string, number>()
   const pages = await allPages((since: number | undefined = 0) =>
     hf.execute('events.list', { since, limit: 1000 }),

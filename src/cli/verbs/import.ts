@@ -13,7 +13,7 @@ import { importZjj } from '../../import/zjj.ts'
 import { type Drawing, lines } from '../drawing.ts'
 import { readStdin } from '../io.ts'
 import { ProgressLine } from '../progress-line.ts'
-import { type Call, type OwnOption, type Verb, verb } from '../verb.ts'
+import { type Call, type Verb, verb } from '../verb.ts'
 import type { View } from '../view.ts'
 
 const dryRun = { flags: '--dry-run', description: 'show what would be imported, without changing anything' }
@@ -22,12 +22,8 @@ const skipBad = {
   description: 'skip and list rows that cannot be imported; by default, one bad row refuses the whole file',
 }
 
-interface Source {
-  readonly name: string
-  readonly summary: string
+interface Source extends Required<Pick<Verb, 'name' | 'summary' | 'options' | 'help'>> {
   readonly file: string
-  readonly options: readonly OwnOption[]
-  readonly help: string
   /** What to look at afterwards. */
   readonly look: string
   readonly take: (hf: Holdfast, call: Call, options: ImportOptions) => Promise<ImportReport>

@@ -21,10 +21,7 @@ import { type Call, verb } from '../verb.ts'
 import { type NotClaimed, refusalText } from './item-text.ts'
 import { waitOption } from './wait.ts'
 
-interface Ran {
-  readonly kind: RunSubject['kind']
-  readonly id: string
-  readonly token: number
+interface Ran extends Pick<RunSubject, 'kind' | 'id' | 'token'> {
   readonly outcome: RunOutcome
   /** Who ended the lease: `run` after the command ended, the command itself, or someone else who took it away. */
   readonly endedBy: 'run' | 'command' | 'other'

@@ -3,15 +3,8 @@ import { leftByRelease } from '../../runtime/lease/lease-ending.ts'
 import type { Request } from '../../runtime/session/request.ts'
 import type { Session } from '../../runtime/session/session.ts'
 
-/** What a release did. */
-interface Released {
-  readonly released: boolean
-  /** How many times its holder still holds it. */
-  readonly depth: number
-}
-
 /** Releases one grant and returns what the store did. */
-export function releaseGrant(session: Session, request: Request<'locks.releaseLock'>): Promise<Released> {
+export function releaseGrant(session: Session, request: Request<'locks.releaseLock'>) {
   const { options, input } = request
   const { name, token } = input
   const grant = session.grants.find('lock', name, token, options)
