@@ -93,10 +93,7 @@ export class Marks {
   }
 }
 
-const marks = new Marks(runtimeFolders)
-export const ownMark = marks
-export const leaveMark = (process: ProcessIdentity) => marks.leaveMark(process)
-export const hasMark = (process: ProcessIdentity) => marks.has(process)
+export const marks = new Marks(runtimeFolders)
 
 function nameOf({ bootId, pidNamespace, pid, startTime }: ProcessIdentity): string {
   const digest = createHash('sha1')

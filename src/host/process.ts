@@ -15,7 +15,7 @@ import {
 } from '../domain/boot.ts'
 import type { ProcessIdentity } from '../domain/instance.ts'
 import type { Verdict } from '../environment.ts'
-import { hasMark } from './mark.ts'
+import { marks } from './mark.ts'
 
 let own: ProcessIdentity | undefined
 
@@ -69,7 +69,7 @@ export function judge(other: ProcessIdentity & SignsOfLife, { self, storeIsLocal
   if (other.hostName !== self.hostName || other.pidNamespace !== self.pidNamespace) {
     return { liveness: 'unknown', evidence: `it runs on ${other.hostName} in another container` }
   }
-  if (!storeIsLocal && !hasMark(other)) {
+  if (!storeIsLocal && !marks.has(other)) {
     return { liveness: 'unknown', evidence: `process ${other.pid} has left no mark on this machine` }
   }
   return judgePid(other.pid, other.startTime)

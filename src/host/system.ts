@@ -5,7 +5,7 @@ import type { KernelTimes } from '../domain/boot.ts'
 import type { Environment } from '../environment.ts'
 import { bootedAt, clockShift } from './boot.ts'
 import { isMountPoint, networkFileSystem, userFileSystem } from './file-system.ts'
-import { leaveMark, ownMark } from './mark.ts'
+import { marks } from './mark.ts'
 import { ProberFile } from './prober-file.ts'
 import { identify, identifyPid, judge } from './process.ts'
 import { runtimeFolders } from './runtime-folder.ts'
@@ -47,8 +47,8 @@ export const systemEnvironment: Environment = {
     identify: identifyPid,
     kernel,
     judge: (other, storeIsLocal) => judge(other, { self: identify(), storeIsLocal, kernel }),
-    leaveMark,
-    ownMark,
+    leaveMark: (process) => marks.leaveMark(process),
+    ownMark: marks,
     proberSeat: (store) => new ProberFile(runtimeFolders, identify(), store),
     networkFileSystem,
     userFileSystem,
