@@ -101,8 +101,11 @@ function isWithin(path: string, folder: string): boolean {
   return `${withoutSlash(path)}/`.startsWith(`${withoutSlash(folder)}/`)
 }
 
-/** Dependency levels: the tasks of a wave can all run at once when the waves before it are done. */
-export function waves(tasks: readonly Hinted[]): string[][] {
+/**
+ * Dependency levels: the tasks of a wave can all run at once when the waves before it are done. Tasks in a cycle, and
+ * those behind it, are in none.
+ */
+export function waves(tasks: readonly Pick<Hinted, 'id' | 'waitingFor'>[]): string[][] {
   const behind = new Map<string, string[]>(tasks.map(({ id }) => [id, []]))
   const open = new Map<string, number>()
   for (const { id, waitingFor } of tasks) {
@@ -112,7 +115,6 @@ export function waves(tasks: readonly Hinted[]): string[][] {
   }
   const rank = new Map(tasks.map(({ id }, index) => [id, index]))
   const levels: string[][] = []
-  // Tasks in a cycle would never become free, but cycles are refused when dependencies are set.
   let wave = tasks.map(({ id }) => id).filter((id) => open.get(id) === 0)
   while (wave.length > 0) {
     levels.push(wave)
