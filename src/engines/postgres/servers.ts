@@ -6,7 +6,7 @@ import {
   type BranchFacts,
   chooseServer,
 } from '../../domain/branch.ts'
-import { type Environment, pause } from '../../environment.ts'
+import { type Environment, pause, settlesWithin } from '../../environment.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { Address, ServerHost } from './address.ts'
 import { isMissing, isUnsafeSchema } from './classify.ts'
@@ -132,7 +132,7 @@ async function bestOf(
   })
   const all = Promise.allSettled(meetings)
   await Promise.any(meetings).catch(() => {})
-  await orSoon(all, environment)
+  await settlesWithin(environment, othersMs, all)
   over.abort()
   const [first, ...others] = met
   if (first === undefined) {
@@ -145,12 +145,6 @@ async function bestOf(
   const chosen = met.find(({ facts }) => facts === best)
   if (chosen === undefined) throw new Undecided(first.facts)
   return chosen
-}
-
-async function orSoon(all: Promise<unknown>, environment: Environment): Promise<void> {
-  const over = new AbortController()
-  await Promise.race([all, pause(environment, othersMs, over.signal)])
-  over.abort()
 }
 
 function leave({ connection }: Pick<Met, 'connection'>): void {

@@ -3,7 +3,7 @@
  * its usual effect. Otherwise every deploy would look like a crash of whatever was running.
  */
 import { isMainThread } from 'node:worker_threads'
-import { type Environment, pause } from '../../environment.ts'
+import { type Environment, settlesWithin } from '../../environment.ts'
 
 /** Docker kills 10 s after SIGTERM. This leaves time to give the items back. */
 const drainMs = 8_000
@@ -70,8 +70,6 @@ async function onSignal(signal: NodeJS.Signals): Promise<void> {
 
 /** Never rejects and never waits longer: the process ends even if the store does not answer. */
 async function within(ms: number, { environment }: Stoppable, ending: Promise<void>): Promise<void> {
-  const over = new AbortController()
   const ended = ending.catch(() => {})
-  await Promise.race([ended, pause(environment, ms + lastAnswersMs, over.signal)])
-  over.abort()
+  await settlesWithin(environment, ms + lastAnswersMs, ended)
 }
