@@ -22,21 +22,14 @@ export function textOf(source: TextSource, what: string): string {
 /** More than any of these programs would write. A limit is needed because a device has no end. */
 const maxFileBytes = 128 * 1024 * 1024
 
+/** Reads up to one byte more, to tell that there is more. Not by file size, which pipes do not report. */
 function bytesOf(path: string, what: string): Uint8Array {
-  const bytes = readUpTo(path, what)
-  if (bytes.length <= maxFileBytes) return bytes
-  throw damaged(what, `it is larger than ${maxFileBytes / 1024 / 1024} MiB`)
-}
-
-/**
- * Reads up to one byte more than the limit, to tell that there is more. Not by file size, which pipes do not report.
- */
-function readUpTo(path: string, what: string): Uint8Array {
   const pieces: Buffer[] = []
+  let left = maxFileBytes + 1
   try {
     const file = openSync(path, 'r')
     try {
-      for (let left = maxFileBytes + 1; left > 0; ) {
+      while (left > 0) {
         const piece = Buffer.allocUnsafe(Math.min(left, pieceBytes))
         const count = readSync(file, piece)
         if (count === 0) break
@@ -49,7 +42,8 @@ function readUpTo(path: string, what: string): Uint8Array {
   } catch (cause) {
     throw unreadable(path, what, cause)
   }
-  return Buffer.concat(pieces)
+  if (left > 0) return Buffer.concat(pieces)
+  throw damaged(what, `it is larger than ${maxFileBytes / 1024 / 1024} MiB`)
 }
 
 const pieceBytes = 1024 * 1024

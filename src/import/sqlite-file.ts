@@ -2,7 +2,7 @@
  * Reads tables of another program's SQLite file. Reads a private copy: opening the original, even for reading, may
  * create files next to it, and would have to move a pending write-ahead log into it.
  */
-import { copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, rmSync, type Stats, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Database, driver } from '../engines/sqlite/driver.ts'
@@ -41,19 +41,20 @@ export function readTables(path: string, wanted: Wanted): ReadonlyMap<string, re
 /** Copies the file together with its log, which may hold changes that are not in the file yet. */
 function copyInto(folder: string, path: string, what: string): string {
   const parts = ['', '-wal', '-journal']
-  const before = parts.map((part) => stampOf(path + part))
-  if (before[0] === null) throw unreadable(path, what)
-  const bytes = parts.reduce((sum, part) => sum + sizeOf(path + part), 0)
+  const look = () => parts.map((part) => statSync(path + part, { throwIfNoEntry: false }))
+  const before = look()
+  if (!before[0]?.isFile()) throw unreadable(path, what)
+  const bytes = before.reduce((sum, found) => sum + (found?.size ?? 0), 0)
   if (bytes > maxCopyBytes) throw damaged(what, `it is larger than ${maxCopyBytes / 1024 / 1024} MiB`)
   const copy = join(folder, 'copy.db')
   try {
     for (const [index, part] of parts.entries()) {
-      if (before[index] !== null) copyFileSync(path + part, copy + part)
+      if (before[index]?.isFile()) copyFileSync(path + part, copy + part)
     }
   } catch (cause) {
     throw unreadable(path, what, cause)
   }
-  if (parts.every((part, index) => stampOf(path + part) === before[index])) return copy
+  if (look().every((found, index) => stampOf(found) === stampOf(before[index]))) return copy
   throw new HoldfastError('BUSY', {
     what: `${path} was written to while it was read`,
     next: 'stop the program that uses it, then import again',
@@ -63,12 +64,7 @@ function copyInto(folder: string, path: string, what: string): string {
 
 const maxCopyBytes = 1024 * 1024 * 1024
 
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
-}
-
-function stampOf(path: string): string | null {
-  const found = statSync(path, { throwIfNoEntry: false })
+function stampOf(found: Stats | undefined): string | null {
   return found?.isFile() ? `${found.size} ${found.mtimeMs}` : null
 }
 
