@@ -14,6 +14,12 @@ import type { Logger } from './logger.ts'
 const dayMs = 86_400_000
 const name = z.string().refine(isName, { error: 'is not a usable name' })
 
+/** A whole number within bounds. */
+function whole(min: number, max?: number): z.ZodInt {
+  const number = z.int().min(min)
+  return max === undefined ? number : number.max(max)
+}
+
 const restartReason = 'Server restart - run paused'
 
 const recovery = z.strictObject({
@@ -23,11 +29,8 @@ const recovery = z.strictObject({
     .boolean()
     .default(true)
     .describe('Look for dead holders on this machine once a second while a call waits for work.'),
-  everyMs: z.int().min(0).max(3_600_000).default(5_000).describe('How often to recover, ms; 0 = never.'),
-  probeEveryMs: z
-    .int()
-    .min(0)
-    .max(60_000)
+  everyMs: whole(0, 3_600_000).default(5_000).describe('How often to recover, ms; 0 = never.'),
+  probeEveryMs: whole(0, 60_000)
     .default(250)
     .describe('How often to look for dead holders on this machine, ms; 0 = never.'),
   pauseReason: z
@@ -45,21 +48,15 @@ const recovery = z.strictObject({
 export interface RecoveryOptions extends Readonly<z.output<typeof recovery>> {}
 
 const retention = z.strictObject({
-  itemsMs: z
-    .int()
-    .min(0)
+  itemsMs: whole(0)
     .default(7 * dayMs)
     .describe(
       'How long to keep finished items and messages, and the items of completed runs, ms; removed up to two hours later. 0 = for ever.',
     ),
-  eventsMs: z
-    .int()
-    .min(0)
+  eventsMs: whole(0)
     .default(90 * dayMs)
     .describe('How long to keep events and completed runs, ms; removed up to two hours later. 0 = for ever.'),
-  answersMs: z
-    .int()
-    .min(0)
+  answersMs: whole(0)
     .default(dayMs)
     .describe(
       'How long to keep answers under idempotency keys, ms; removed up to two hours later. 0 = for ever.',
@@ -68,22 +65,16 @@ const retention = z.strictObject({
     .string()
     .optional()
     .describe('Append events to this file as JSON lines before they are removed.'),
-  everyMs: z.int().min(1_000).default(60_000).describe('How often to look for what can be removed, ms.'),
+  everyMs: whole(1_000).default(60_000).describe('How often to look for what can be removed, ms.'),
 })
 /** How long finished things are kept, and where removed events go. */
 export interface RetentionOptions extends Readonly<z.output<typeof retention>> {}
 
 const quotas = z.strictObject({
-  reservations: z
-    .int()
-    .min(1)
-    .max(1_000)
+  reservations: whole(1, 1_000)
     .default(defaultQuotas.reservations)
     .describe('Path reservations that one agent may hold at once.'),
-  lockWaits: z
-    .int()
-    .min(1)
-    .max(10_000)
+  lockWaits: whole(1, 10_000)
     .default(defaultQuotas.lockWaits)
     .describe('Lock lines that one agent may wait in at once.'),
 })
@@ -98,42 +89,27 @@ export const openOptions = z.strictObject({
     .enum(['full', 'normal'])
     .default('full')
     .describe('full: every acknowledged change is on disk. normal: a power failure may lose the last ones.'),
-  busyTimeoutMs: z
-    .int()
-    .min(0)
-    .max(maxBusyTimeoutMs)
+  busyTimeoutMs: whole(0, maxBusyTimeoutMs)
     .default(5_000)
     .describe(
       'How long one process may block all writers before a call fails with BUSY, ms. While others write one after the other, a call waits for up to `patienceMs` if that is longer.',
     ),
-  patienceMs: z
-    .int()
-    .min(0)
-    .max(600_000)
+  patienceMs: whole(0, 600_000)
     .optional()
     .describe(
       'How long a call waits for an unavailable store, ms; default 35 s on PostgreSQL, 20 s elsewhere. The `waitMs` of a call takes precedence.',
     ),
-  leaseMs: z
-    .int()
-    .min(0)
-    .max(86_400_000)
+  leaseMs: whole(0, 86_400_000)
     .optional()
     .describe(
       'Length of the leases that this process renews, ms, unless the call or the queue sets one; at least 500, default 60 s on PostgreSQL, 30 s elsewhere. Leases that nobody renews have their own defaults.',
     ),
-  manualGraceMs: z
-    .int()
-    .min(0)
-    .max(86_400_000)
+  manualGraceMs: whole(0, 86_400_000)
     .optional()
     .describe(
       'How long an expired lease that nobody renews is left alone, ms; default 0. Saved in the store for everyone who opens it.',
     ),
-  wedgedAfterMs: z
-    .int()
-    .min(1_000)
-    .max(86_400_000)
+  wedgedAfterMs: whole(1_000, 86_400_000)
     .default(300_000)
     .describe('A main loop that is silent for this long loses its leases, ms.'),
   background: z
