@@ -12,6 +12,7 @@ import { pause } from '../environment.ts'
 import { HoldfastError } from '../errors.ts'
 import { descendantsOf } from '../host/process.ts'
 import { systemEnvironment } from '../host/system.ts'
+import { unlessRefused } from '../host/unless-refused.ts'
 
 export interface Ending {
   readonly code: number | null
@@ -192,12 +193,7 @@ function unfitness(found: readonly string[]): [code: string, why: string] {
 }
 
 function statOf(path: string): Stats | null {
-  try {
-    return statSync(path)
-  } catch {
-    // It does not exist, or its folder is not accessible.
-    return null
-  }
+  return unlessRefused(() => statSync(path))
 }
 
 function isExecutable(path: string): boolean {

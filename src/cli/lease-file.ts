@@ -20,6 +20,7 @@ import { dirname, join } from 'node:path'
 import { serverScheme } from '../domain/store-url.ts'
 import { isOwn } from '../host/access.ts'
 import { realPath } from '../host/store-path.ts'
+import { unlessRefused } from '../host/unless-refused.ts'
 import { makeFolder } from './folder.ts'
 import type { Io } from './io.ts'
 import { readPlainFile, writePlainFile } from './plain-file.ts'
@@ -175,12 +176,9 @@ export class LeaseFiles {
   }
 
   #names(): string[] {
-    if (this.#folder === null) return []
-    try {
-      return readdirSync(this.#folder).filter((name) => isLeaseFile.test(name))
-    } catch {
-      return []
-    }
+    const folder = this.#folder
+    const names = folder === null ? null : unlessRefused(() => readdirSync(folder))
+    return names?.filter((name) => isLeaseFile.test(name)) ?? []
   }
 
   #fileOf(leased: Leased, token: number): string {
@@ -256,7 +254,7 @@ export function leaseFolder(store: string, io: Io, warn: (what: string) => void 
   if (serverScheme(store) === null) {
     const file = realPath(store.replace(/^sqlite:/, ''))
     const folder = `${file}${folderEnd}`
-    const found = lookAt(folder)
+    const found = unlessRefused(() => lstatSync(folder))
     if (found ? isUsable(found, file) : canMakeIn(dirname(folder))) return folder
     if (found && !found.isDirectory())
       warn(`${folder} is not used: it is not a folder; find out what it is, then remove it`)
@@ -266,20 +264,11 @@ export function leaseFolder(store: string, io: Io, warn: (what: string) => void 
   return stateFolderFor(store.replace(/\/\/[^/@]*@/, '//'), io)
 }
 
-/** Null if it does not exist or is not accessible. */
-function lookAt(path: string): Stats | null {
-  try {
-    return lstatSync(path)
-  } catch {
-    return null
-  }
-}
-
 /** The user's own folder; for root also that of the store's owner, which only root could have opened to others. */
 function isUsable(folder: Stats, store: string): boolean {
   if (!folder.isDirectory()) return false
   if (isOwn(folder)) return true
-  return process.getuid?.() === 0 && folder.uid === lookAt(store)?.uid
+  return process.getuid?.() === 0 && folder.uid === unlessRefused(() => lstatSync(store))?.uid
 }
 
 function canMakeIn(folder: string): boolean {

@@ -10,6 +10,7 @@ import { lstatSync, realpathSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { HoldfastError } from '../errors.ts'
+import { unlessRefused } from '../host/unless-refused.ts'
 import { trustedOwners } from '../host/user.ts'
 import type { Io } from './io.ts'
 import { readPlainFile } from './plain-file.ts'
@@ -94,11 +95,7 @@ function deviceOf(folder: string): number | undefined {
 }
 
 function realPath(path: string): string {
-  try {
-    return realpathSync(path)
-  } catch {
-    return path
-  }
+  return unlessRefused(() => realpathSync(path)) ?? path
 }
 
 export function isWithin(path: string, folder: string): boolean {

@@ -1,6 +1,7 @@
 /** When the kernel was started, and how far the clocks of this process are from the kernel's. */
 import { readFileSync, statfsSync } from 'node:fs'
 import { uptime } from 'node:os'
+import { unlessRefused } from './unless-refused.ts'
 
 /** The statfs type of files that the kernel itself shows under /proc. */
 const procfsType = 0x9fa0
@@ -13,11 +14,7 @@ export function bootedAt(now: number, uptimeFile = '/proc/uptime'): number | nul
 
 /** lxcfs mounts its own file over it, which counts from the start of the container. */
 function isOfKernel(path: string): boolean {
-  try {
-    return Number(statfsSync(path).type) === procfsType
-  } catch {
-    return false
-  }
+  return Number(unlessRefused(() => statfsSync(path))?.type) === procfsType
 }
 
 /**
@@ -30,7 +27,8 @@ export function readClockShift(path = '/proc/self/timens_offsets'): {
   readonly monotonicMs: number
   readonly boottimeMs: number
 } {
-  const text = readText(path)
+  // There is none on kernels and systems without time namespaces.
+  const text = unlessRefused(() => readFileSync(path, 'utf8')) ?? ''
   return { monotonicMs: shiftOf('monotonic', text), boottimeMs: shiftOf('boottime', text) }
 }
 
@@ -38,13 +36,4 @@ function shiftOf(clock: string, text: string): number {
   const [, seconds = '0', nanoseconds = '0'] =
     new RegExp(`^${clock}\\s+(-?\\d+)\\s+(\\d+)`, 'm').exec(text) ?? []
   return Number(seconds) * 1000 + Number(nanoseconds) / 1e6
-}
-
-/** Empty on kernels and systems without time namespaces. */
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return ''
-  }
 }

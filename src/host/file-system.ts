@@ -2,6 +2,7 @@
 import { statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { type Mount, mountOf, readMounts } from './mounts.ts'
+import { unlessRefused } from './unless-refused.ts'
 
 /** Magic numbers as reported by the kernel (statfs). */
 const networkTypes = new Map([
@@ -48,12 +49,8 @@ export function isMountPoint(path: string): boolean {
 /** Null if it cannot be determined. Opening a file there will say what is wrong with it. */
 function typeOf(path: string): number | null {
   if (process.platform !== 'linux') return null
-  try {
-    // Convert to unsigned: some of these numbers have the highest of 32 bits set.
-    return Number(statfsSync(path).type) >>> 0
-  } catch {
-    return null
-  }
+  // Convert to unsigned: some of these numbers have the highest of 32 bits set.
+  return unlessRefused(() => Number(statfsSync(path).type) >>> 0)
 }
 
 function fuseMounts(): Mount[] {
@@ -73,11 +70,9 @@ export function networkProgram(mount: Mount | null): string | null {
 
 /** How much space a store and its log take, and how much is free; null if that cannot be determined. */
 export function storageOf(path: string) {
-  try {
+  return unlessRefused(() => {
     const { bavail, bsize } = statfsSync(dirname(path))
     const logBytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0
     return { storeBytes: statSync(path).size, logBytes, freeBytes: bavail * bsize }
-  } catch {
-    return null
-  }
+  })
 }

@@ -1,5 +1,6 @@
 /** What is mounted where, as the kernel shows it to this process. */
 import { readFileSync } from 'node:fs'
+import { unlessRefused } from './unless-refused.ts'
 
 export interface Mount {
   readonly point: string
@@ -10,11 +11,7 @@ export interface Mount {
 
 /** Empty if they cannot be read. */
 export function readMounts(): Mount[] {
-  try {
-    return parseMounts(readFileSync('/proc/self/mountinfo', 'utf8'))
-  } catch {
-    return []
-  }
+  return parseMounts(unlessRefused(() => readFileSync('/proc/self/mountinfo', 'utf8')) ?? '')
 }
 
 /** Lines of /proc/self/mountinfo: six fields, any number of optional ones, a dash, then type, source and options. */

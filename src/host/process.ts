@@ -16,6 +16,7 @@ import {
 import type { ProcessIdentity } from '../domain/instance.ts'
 import type { Verdict } from '../environment.ts'
 import { marks } from './mark.ts'
+import { unlessRefused } from './unless-refused.ts'
 
 let own: ProcessIdentity | undefined
 
@@ -143,11 +144,7 @@ export class WatchedProcess {
 }
 
 function openStat(pid: number): number | null {
-  try {
-    return process.platform === 'linux' ? openSync(`/proc/${pid}/stat`, 'r') : null
-  } catch {
-    return null
-  }
+  return process.platform === 'linux' ? unlessRefused(() => openSync(`/proc/${pid}/stat`, 'r')) : null
 }
 
 interface Stat {
@@ -177,11 +174,7 @@ function hasNoThreadLeft(pid: number, procfs: string): boolean {
 /** State and start time of a process or thread, from its folder in procfs; null if there is none. */
 function statOf(folder: string): Stat | null {
   if (process.platform !== 'linux') return null
-  try {
-    return parseStat(readFileSync(`${folder}/stat`, 'utf8'))
-  } catch {
-    return null
-  }
+  return unlessRefused(() => parseStat(readFileSync(`${folder}/stat`, 'utf8')))
 }
 
 function parseStat(text: string): Stat {
@@ -212,7 +205,7 @@ function startTime(pid: number): string | null {
 }
 
 function bootId(): string {
-  if (process.platform === 'linux') return readBootId('/proc/sys/kernel/random/boot_id')
+  if (process.platform === 'linux') return readBootId()
   if (process.platform === 'darwin')
     return commandOutput('sysctl', ['-n', 'kern.bootsessionuuid']) ?? unknownBoot
   // One machine without containers: pids can be judged, and a restart shows in its awake time.
@@ -220,28 +213,15 @@ function bootId(): string {
 }
 
 /** A sandbox may have no /proc, or one without this file. */
-function readBootId(path: string): string {
-  try {
-    return readFileSync(path, 'utf8').trim() || unknownBoot
-  } catch {
-    return unknownBoot
-  }
+function readBootId(): string {
+  return unlessRefused(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8'))?.trim() || unknownBoot
 }
 
 function pidNamespace(): string {
-  try {
-    return readlinkSync('/proc/self/ns/pid')
-  } catch {
-    return 'none'
-  }
+  return unlessRefused(() => readlinkSync('/proc/self/ns/pid')) ?? 'none'
 }
 
 function commandOutput(command: string, args: string[]): string | null {
-  try {
-    return (
-      execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim() || null
-    )
-  } catch {
-    return null
-  }
+  const run = () => execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  return unlessRefused(run)?.trim() || null
 }

@@ -2,6 +2,7 @@
 import { readlinkSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join } from 'node:path'
 import { InvalidError } from '../errors.ts'
+import { unlessRefused } from './unless-refused.ts'
 
 /** As many as the kernel follows. */
 const maxLinks = 40
@@ -33,14 +34,6 @@ export function realPath(given: string): string {
 /** Resolved, `jobs/` would be a file called `jobs`. */
 export function assertFilePath(given: string): void {
   if (/(^|\/)\.{0,2}$/.test(given)) throw noFile(given, 'a folder')
-}
-
-function unlessRefused(read: () => string): string | null {
-  try {
-    return read()
-  } catch {
-    return null
-  }
 }
 
 /** Opening anything else might change it, or might never return. */

@@ -2,6 +2,7 @@
 import { closeSync, constants, fchownSync, fstatSync, openSync, readdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { noFollowFlags } from './access.ts'
+import { unlessRefused } from './unless-refused.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -48,9 +49,5 @@ export function giveFolderToCaller(folder: string, env: Env): void {
 
 /** False also where a folder cannot be listed by its descriptor: then it stays root's. */
 function isEmpty(folder: number): boolean {
-  try {
-    return readdirSync(`/dev/fd/${folder}`).length === 0
-  } catch {
-    return false
-  }
+  return unlessRefused(() => readdirSync(`/dev/fd/${folder}`))?.length === 0
 }
