@@ -4,13 +4,6 @@ import { drawn } from './drawing.ts'
 import type { Call } from './verb.ts'
 import { drawBar } from './verbs/progress-text.ts'
 
-export interface ProgressStep {
-  readonly done: number
-  readonly total: number
-  /** The current activity. */
-  readonly what: string
-}
-
 const width = 30
 const showEveryMs = 100
 const eraseLine = '\r\u001b[2K'
@@ -24,7 +17,8 @@ export class ProgressLine {
     this.#call = call
   }
 
-  show({ done, total, what }: ProgressStep): void {
+  /** `what`: the current activity. */
+  show({ done, total, what }: { done: number; total: number; what: string }): void {
     if (!this.#call.io.isTalkSeen || this.#call.isJson) return
     const now = systemEnvironment.monotonic()
     if (now - this.#shownAt < showEveryMs && done < total) return

@@ -1,8 +1,9 @@
 /** The processes still working on the store to be copied. */
 import type { Instance } from '../domain/instance.ts'
-import { type Transfer, type TransferRow, type TransferTable, transferTables } from '../engines/transfer.ts'
+import { type Transfer, type TransferTable, transferTables } from '../engines/transfer.ts'
 import type { Environment } from '../environment.ts'
 import { HoldfastError } from '../errors.ts'
+import { Pages } from './pages.ts'
 
 /**
  * A process beats every 30 s. One on another machine that missed four beats is gone or cut off; if it comes back, the
@@ -26,17 +27,14 @@ export interface Running {
   readonly evidence: string
 }
 
-export interface Processes {
-  /** Proven alive, or neither proven dead nor silent for more than two minutes. */
-  readonly running: readonly Running[]
-  /** Namespaces with a process that is proven dead and not yet written off. */
-  readonly bereaved: readonly string[]
-}
-
 const instanceTable = transferTables.find(({ rows }) => rows === 'instance') as TransferTable
 const maxPage = 1_000
 
-export async function findProcesses(source: Transfer, environment: Environment): Promise<Processes> {
+/**
+ * `running`: proven alive, or neither proven dead nor silent for more than two minutes. `bereaved`: namespaces with a
+ * process that is proven dead and not yet written off.
+ */
+export async function findProcesses(source: Transfer, environment: Environment) {
   const wall = await source.wallNow()
   const running: Running[] = []
   const bereaved = new Set<string>()
@@ -53,8 +51,8 @@ export async function findProcesses(source: Transfer, environment: Environment):
 
 async function unended(source: Transfer): Promise<{ namespace: string; instance: Instance }[]> {
   const found: { namespace: string; instance: Instance }[] = []
-  for (let after: TransferRow | null = null; ; ) {
-    const rows: readonly TransferRow[] = await source.readRows(instanceTable, after, maxPage)
+  const pages = new Pages(source, instanceTable)
+  for (let rows = await pages.next(maxPage); rows.length > 0; rows = await pages.next(maxPage)) {
     for (const row of rows) {
       const instance = Object.fromEntries(
         instanceTable.columns.map(({ field }, index) => [field, row[index]]),
@@ -62,10 +60,8 @@ async function unended(source: Transfer): Promise<{ namespace: string; instance:
       if (instance.endedAt === null)
         found.push({ namespace: String(row[0]), instance: instance as unknown as Instance })
     }
-    const last = rows.at(-1)
-    if (last === undefined || rows.length < maxPage) return found
-    after = instanceTable.key.map((index) => last[index] ?? null)
   }
+  return found
 }
 
 export function assertNobodyRuns(location: string, running: readonly Running[]): void {
