@@ -13,6 +13,15 @@ export function parseJsonText(text: string): Json {
   return value
 }
 
+/** The fields of an object that was written as JSON; none if the text is anything else. */
+export function fieldsIn(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    return {}
+  }
+}
+
 /** How deeply lists and objects are nested, judged from the text, which need not be valid JSON. */
 export function depthOfJson(text: string): number {
   let depth = 0

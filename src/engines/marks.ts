@@ -2,6 +2,7 @@
  * The marks that a copy leaves in both stores, so that nobody works on half a copy, or keeps working on a store that
  * has moved.
  */
+import { fieldsIn } from '../domain/json-text.ts'
 import { HoldfastError } from '../errors.ts'
 import type { Position } from './transfer.ts'
 
@@ -60,26 +61,18 @@ export function movedError(location: string, to: string, cause?: unknown): Holdf
 }
 
 export function parseMoved(location: string, text: string): MovedMark {
-  const { copy, to, at } = parse(text)
+  const { copy, to, at } = fieldsIn(text)
   if (typeof copy !== 'string' || typeof to !== 'string') throw damagedMark(location, 'moved')
   return { copy, to, at: Number(at) }
 }
 
 export function parseCopy(location: string, text: string): CopyMark {
-  const mark = parse(text)
+  const mark = fieldsIn(text)
   const isNamed = [mark.id, mark.source, mark.from].every((each) => typeof each === 'string')
   const isFinished = mark.finishedAt === null || typeof mark.finishedAt === 'number'
   if (isNamed && isFinished && typeof mark.positions === 'object' && mark.positions !== null)
     return mark as unknown as CopyMark
   throw damagedMark(location, 'copy')
-}
-
-function parse(text: string): Readonly<Record<string, unknown>> {
-  try {
-    return Object(JSON.parse(text))
-  } catch {
-    return {}
-  }
 }
 
 /** On one line, and recognisable as a quotation. */

@@ -10,6 +10,7 @@
  * which has to be removed by hand: BUSY.
  */
 import { createHash } from 'node:crypto'
+import { fieldsIn } from '../domain/json-text.ts'
 import { HoldfastError } from '../errors.ts'
 import { type GitAnswer, type GitOptions, runGit, tryGit } from './git-command.ts'
 import { assertNotLate, type FencedResource, type Grant, isToken, readGrant } from './grant.ts'
@@ -171,12 +172,7 @@ function writeFence(options: GitOptions, fenced: FencedResource, after: string |
 }
 
 function tokenIn(text: string, resource: string): number {
-  let token: unknown
-  try {
-    token = Object(JSON.parse(text)).token
-  } catch {
-    // Reported below, with what to do.
-  }
+  const { token } = fieldsIn(text)
   if (isToken(token)) return token
   throw new HoldfastError('STORE_UNFIT', {
     what: `the fence ref of ${resource} holds no token`,

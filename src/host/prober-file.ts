@@ -8,6 +8,7 @@ import { createHash } from 'node:crypto'
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { ProcessIdentity } from '../domain/instance.ts'
+import { fieldsIn } from '../domain/json-text.ts'
 import type { ProberRecord } from '../domain/prober.ts'
 import type { ProberSeat } from '../environment.ts'
 import { isPrivateFolder, noFollowFlags } from './access.ts'
@@ -112,14 +113,10 @@ function socketOf(path: string, id: string): string {
 }
 
 function parse(text: string): ProberRecord | null {
-  try {
-    const { id, pid, startTime, beatAt } = JSON.parse(text) as ProberRecord
-    const isSound = typeof id === 'string' && Number.isSafeInteger(pid) && Number.isFinite(beatAt)
-    return isSound && (startTime === null || typeof startTime === 'string')
-      ? { id, pid, startTime, beatAt }
-      : null
-  } catch {
-    // Another process is just writing it.
-    return null
-  }
+  // There are none while another process is just writing it.
+  const { id, pid, startTime, beatAt } = fieldsIn(text) as Partial<ProberRecord>
+  const isSound = typeof id === 'string' && Number.isSafeInteger(pid) && Number.isFinite(beatAt)
+  return isSound && (startTime === null || typeof startTime === 'string')
+    ? ({ id, pid, startTime, beatAt } as ProberRecord)
+    : null
 }

@@ -9,6 +9,7 @@
  */
 import { basename, dirname } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { fieldsIn } from '../../domain/json-text.ts'
 import { HoldfastError } from '../../errors.ts'
 import type { StoreWarning } from '../../port/engine.ts'
 import { Connection } from './connection.ts'
@@ -79,13 +80,9 @@ function readUnlogged(location: string): StoreName | null {
 function readName(connection: Connection): StoreName | null {
   const [text = 'null'] = connection.peek("select value as text from meta where key = 'name'")
   // The file may come from anyone.
-  try {
-    const { folder, file, path } = JSON.parse(text) as Partial<Record<keyof StoreName, unknown>>
-    if (typeof folder !== 'string' || typeof file !== 'string' || typeof path !== 'string') return null
-    return { folder, file, path }
-  } catch {
-    return null
-  }
+  const { folder, file, path } = fieldsIn(text)
+  if (typeof folder !== 'string' || typeof file !== 'string' || typeof path !== 'string') return null
+  return { folder, file, path }
 }
 
 function linked(location: string, links: bigint): StoreWarning {
