@@ -64,6 +64,16 @@ export async function readFenceFile(path: string): Promise<string> {
   }
 }
 
+/** Null if there is no such file. */
+export async function unlessMissing<Result>(reading: Promise<Result>): Promise<Result | null> {
+  try {
+    return await reading
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
 function notOurs(path: string, why: string): HoldfastError {
   return new HoldfastError('FORBIDDEN', {
     what: `${path} is not used: ${why}`,

@@ -16,8 +16,10 @@ import { randomUUID } from 'node:crypto'
 import { lstat, readdir, readlink, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ProcessIdentity } from '../domain/instance.ts'
+import { fieldsIn } from '../domain/json-text.ts'
 import { type Environment, pause, type Verdict } from '../environment.ts'
 import { HoldfastError } from '../errors.ts'
+import { unlessMissing } from './fence-folder.ts'
 
 interface Owner extends ProcessIdentity {
   /** Identifies this acquisition; never reused. */
@@ -108,12 +110,7 @@ async function judge(owner: Owner, link: string, { host }: Environment): Promise
 
 /** Wall time. Infinity if the link is gone, so that nobody is taken for dead because of it. */
 async function madeAtOf(link: string): Promise<number> {
-  try {
-    return (await lstat(link)).mtimeMs
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return Number.POSITIVE_INFINITY
-    throw error
-  }
+  return (await unlessMissing(lstat(link)))?.mtimeMs ?? Number.POSITIVE_INFINITY
 }
 
 /** The first holder and its heirs, in order; empty if the lock was released meanwhile. */
@@ -146,13 +143,8 @@ async function makeLink(path: string, owner: Owner): Promise<boolean> {
 }
 
 async function readOwner(path: string): Promise<Owner | null> {
-  let text: string
-  try {
-    text = await readlink(path)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw error
-  }
+  const text = await unlessMissing(readlink(path))
+  if (text === null) return null
   const owner = parseOwner(text)
   if (owner) return owner
   throw new HoldfastError('STORE_UNFIT', {
@@ -163,18 +155,13 @@ async function readOwner(path: string): Promise<Owner | null> {
 }
 
 function parseOwner(text: string): Owner | null {
-  let owner: Partial<Owner> | null
-  try {
-    owner = JSON.parse(text)
-  } catch {
-    return null
-  }
+  const owner = fieldsIn(text)
   // The id becomes part of a path.
-  if (typeof owner?.id !== 'string' || !/^[\w-]{1,64}$/.test(owner.id)) return null
+  if (typeof owner.id !== 'string' || !/^[\w-]{1,64}$/.test(owner.id)) return null
   const { bootId, pidNamespace, hostName, pid, awakeAt } = owner
   if (awakeAt !== undefined && typeof awakeAt !== 'number') return null
   const isNamed = [bootId, pidNamespace, hostName].every((each) => typeof each === 'string')
-  return isNamed && Number.isSafeInteger(pid) ? (owner as Owner) : null
+  return isNamed && Number.isSafeInteger(pid) ? (owner as unknown as Owner) : null
 }
 
 function firstLink(folder: string): string {

@@ -14,11 +14,12 @@
  */
 import { open, readlink, realpath, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join } from 'node:path'
+import { fieldsIn } from '../domain/json-text.ts'
 import type { Environment } from '../environment.ts'
 import { HoldfastError, isHoldfastError } from '../errors.ts'
 import { fileModeIn } from '../host/access.ts'
 import { systemEnvironment } from '../host/system.ts'
-import { assertOwnFence, makeFenceFolder, readFenceFile } from './fence-folder.ts'
+import { assertOwnFence, makeFenceFolder, readFenceFile, unlessMissing } from './fence-folder.ts'
 import { withFileLock } from './file-lock.ts'
 import { assertNotLate, type FencedResource, type Grant, isResource, isToken, readGrant } from './grant.ts'
 import { assertDuration, assertOptions, assertText, invalid } from './input.ts'
@@ -94,21 +95,13 @@ async function passFence(folder: string, fenced: FencedResource): Promise<void> 
 async function readKept(path: string): Promise<FencedResource | null> {
   const text = await unlessMissing(readFenceFile(path))
   if (text === null) return null
-  const kept = parse(text)
-  if (isResource(kept.resource) && isToken(kept.token)) return { resource: kept.resource, token: kept.token }
+  const { resource, token } = fieldsIn(text)
+  if (isResource(resource) && isToken(token)) return { resource, token }
   throw new HoldfastError('STORE_UNFIT', {
     what: `${path} contains no token`,
     next: 'restore it, or remove it once no former holder can still write',
     facts: { path },
   })
-}
-
-function parse(text: string): { resource?: unknown; token?: unknown } {
-  try {
-    return Object(JSON.parse(text))
-  } catch {
-    return {}
-  }
 }
 
 /** All or nothing, and on disk when it returns. Call only under the lock: the temporary file has a fixed name. */
@@ -174,13 +167,4 @@ function refuseNetwork({ host }: Environment, file: string): void {
     next: 'write it to a local disk, or use another kind of fence',
     facts: { file, network },
   })
-}
-
-async function unlessMissing<Result>(reading: Promise<Result>): Promise<Result | null> {
-  try {
-    return await reading
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw error
-  }
 }
