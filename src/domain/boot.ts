@@ -40,10 +40,8 @@ export function isAwakeTimeBack(beforeMs: number, nowMs: number): boolean {
 }
 
 /** False if in doubt: then the lease decides. */
-export function isOfEarlierBoot(
-  { startedAt, beatAt, awakeAt }: SignsOfLife,
-  { bootedAt, awakeMs }: KernelTimes,
-): boolean {
+export function isOfEarlierBoot(signs: SignsOfLife, { bootedAt, awakeMs }: KernelTimes): boolean {
+  const { startedAt, beatAt, awakeAt } = signs
   if (awakeAt != null) {
     if (isAwakeTimeBack(awakeAt, awakeMs)) return true
     // By a clock that nobody sets, its last heartbeat may be recent; the wall clock may have been wrong at the time.

@@ -163,11 +163,8 @@ export function deferDelivery(delivery: Delivery, until: number): Delivery {
 }
 
 /** When it is sent again if there is no answer; null if never. For an attempt in flight, as if it ended now. */
-export function nextAttemptAt(
-  { agent, attempts, nextDueAt }: Delivery,
-  policy: RedeliveryPolicy,
-  now: number,
-): number | null {
+export function nextAttemptAt(delivery: Delivery, policy: RedeliveryPolicy, now: number): number | null {
+  const { agent, attempts, nextDueAt } = delivery
   return agent === null ? nextDueAt : schedule(policy, attempts + 1, now).nextDueAt
 }
 
@@ -245,11 +242,8 @@ export interface Postponement {
 }
 
 /** The recipient asks for another try or for more time: the schedule continues from then. Ends a retry in flight. */
-export function postpone(
-  delivery: Delivery,
-  policy: RedeliveryPolicy,
-  { nextAt, note, progressAt }: Postponement,
-): Delivery {
+export function postpone(delivery: Delivery, policy: RedeliveryPolicy, asked: Postponement): Delivery {
+  const { nextAt, note, progressAt } = asked
   return {
     ...delivery,
     ...noLease,

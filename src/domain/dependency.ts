@@ -62,10 +62,8 @@ export function awaitedFirst({ parent, blockers = [] }: Declared, item: Item | n
 }
 
 /** What an open item waits for once its parent, its blockers or both are redeclared. */
-export function changeDependencies(
-  item: Item,
-  { parent, blockers, around }: Declared & { around: Surroundings },
-): Dependencies {
+export function changeDependencies(item: Item, declared: Declared & { around: Surroundings }): Dependencies {
+  const { parent, blockers, around } = declared
   const ancestors = parent === undefined ? item.ancestors : stackOf(parent)
   const kept = item.blockers.filter((id) =>
     id === item.parent ? parent === undefined : blockers === undefined,
@@ -149,11 +147,8 @@ export function waitsFor(declared: readonly Item[]): Pick<Item, 'blockers' | 'wa
  * Items in a cycle would all wait forever. One completed walk is enough, in either direction: if thousands wait for an
  * item, walking what it would wait for is still quick.
  */
-export function assertNoCircle(
-  id: string,
-  declared: readonly string[],
-  { dependents, awaited }: Surroundings,
-): void {
+export function assertNoCircle(id: string, declared: readonly string[], around: Surroundings): void {
+  const { dependents, awaited } = around
   if (declared.length === 0) return
   const after = new Set([id, ...dependents])
   const back = declared.find((each) => after.has(each))

@@ -58,10 +58,8 @@ export function markerOf(level: number, attempt: number): string {
 }
 
 /** The marker shown in an inbox: a message nobody waits for anymore can still be answered. */
-export function letterMarker(
-  { state }: Pick<Message, 'state'>,
-  { level, state: own, attempts }: Delivery,
-): string {
+export function letterMarker({ state }: Pick<Message, 'state'>, delivery: Delivery): string {
+  const { level, state: own, attempts } = delivery
   if (own === 'unanswered' && state === 'dead') return '[DEAD]'
   if (own === 'unanswered' && state === 'escalated' && level === 0) return '[ESCALATED]'
   return markerOf(level, attempts)

@@ -55,10 +55,8 @@ const noProcess = {
  * The store's record of its end comes first, then what someone observed. Otherwise it is unknown, and the lease
  * decides.
  */
-export function judgeProcess(
-  id: string,
-  { instances, judged }: Processes,
-): Pick<Judged, 'liveness' | 'evidence'> {
+export function judgeProcess(id: string, processes: Processes): Pick<Judged, 'liveness' | 'evidence'> {
+  const { instances, judged } = processes
   const instance = instances.find((each) => each.id === id)
   if (instance?.endedAt != null)
     return { liveness: 'dead', evidence: `its process ended: ${instance.endReason}` }

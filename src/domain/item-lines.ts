@@ -22,10 +22,8 @@ const everywhere: readonly Phase[] = ['ready', 'suspect', 'waiting', 'held', 'cl
 const claimable: readonly Phase[] = ['ready', 'suspect', 'waiting']
 
 /** Items in an unknown state, or in any state if the workflow is unknown, may be in any line. */
-export function decideLines(
-  { states, phase, quarantined, isHeld }: WantedItems,
-  workflow: Workflow | null,
-): ItemLines {
+export function decideLines(asked: WantedItems, workflow: Workflow | null): ItemLines {
+  const { states, phase, quarantined, isHeld } = asked
   const known = states?.map((name) => workflow && knownState(workflow, name)) ?? [null]
   const wanted = known.filter((state) => state != null)
   const isKnown = wanted.length === known.length

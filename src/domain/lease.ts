@@ -107,11 +107,8 @@ function spareMs({ instance, delayedSince = null }: Lapsing, manualGraceMs = 0):
   return instance === null && delayedSince === null ? manualGraceMs : 0
 }
 
-export function leaseStatus(
-  row: LeaseColumns,
-  now: number,
-  { nearMs = nearMsOf(row), staleMs = thresholds.staleMs }: Thresholds = {},
-): LeaseStatus {
+export function leaseStatus(row: LeaseColumns, now: number, given: Thresholds = {}): LeaseStatus {
+  const { nearMs = nearMsOf(row), staleMs = thresholds.staleMs } = given
   if (row.expiresAt === null || row.expiresAt < now - staleMs) return 'stale'
   if (row.expiresAt < now) return 'expired'
   return row.expiresAt < now + nearMs ? 'near' : 'live'

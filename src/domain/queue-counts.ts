@@ -21,10 +21,8 @@ export interface QueueCounts {
   readonly cancelled: number
 }
 
-export function countQueue(
-  { byState, byPhase, quarantinedByState }: CountedItems,
-  workflow: Workflow,
-): QueueCounts {
+export function countQueue(items: CountedItems, workflow: Workflow): QueueCounts {
+  const { byState, byPhase, quarantinedByState } = items
   const sum = (counts: Readonly<Record<string, number>>, of: (state: string) => boolean = () => true) =>
     Object.entries(counts).reduce((total, [state, count]) => total + (of(state) ? count : 0), 0)
   const closed = (state: string) => knownState(workflow, state)?.closed

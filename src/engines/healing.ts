@@ -6,11 +6,8 @@ import type { Command } from '../port/command.ts'
 import type { Claims } from '../port/healing.ts'
 
 /** `reclaims`: false if healing before claims is turned off; delays still end on time. */
-export function recoveryBefore(
-  { namespace, caller, queues }: Claims,
-  reclaims: boolean,
-  environment: Environment,
-): Command {
+export function recoveryBefore(claims: Claims, reclaims: boolean, environment: Environment): Command {
+  const { namespace, caller, queues } = claims
   const only = reclaims ? undefined : 'due'
   const input = { trigger: 'claim', only, first: queues.slice(0, maxReclaimed) }
   const entropy = entropyFor('recovery.run', input, environment)

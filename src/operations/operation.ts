@@ -203,10 +203,8 @@ export function parseInput(
 }
 
 /** Refuses facts that only the runtime can know when somebody else states them. */
-export function assertNoFact(
-  { name, facts = [] }: Pick<AnyOperation, 'name' | 'facts'>,
-  given: unknown,
-): void {
+export function assertNoFact(row: Pick<AnyOperation, 'name' | 'facts'>, given: unknown): void {
+  const { name, facts = [] } = row
   const stated = facts.find((fact) => Object.hasOwn(Object(given), fact))
   if (stated === undefined) return
   throw new InvalidError({

@@ -144,11 +144,8 @@ function arriveAll(entries: readonly Entry[], ground: Ground, at: Clocks) {
 }
 
 /** The item, or the reason why it cannot be imported. */
-function arriveOne(
-  entry: Entry,
-  { queue, workflow, there, open, tokenFloor }: Ground,
-  at: Clocks,
-): Item | string {
+function arriveOne(entry: Entry, ground: Ground, at: Clocks): Item | string {
+  const { queue, workflow, there, open, tokenFloor } = ground
   if (there.has(entry.id)) return 'it is listed twice'
   const { parent, blockers, result, payload, data, history: _, ...rest } = entry
   const arriving = {

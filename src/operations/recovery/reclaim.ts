@@ -79,22 +79,16 @@ export function lossRecords(
   })
 }
 
-export function itemReclaim(
-  { before, after, evidence, expiredForMs, blame }: ReclaimedItem,
-  context: Context,
-  trigger: string,
-): Change {
+export function itemReclaim(taken: ReclaimedItem, context: Context, trigger: string): Change {
+  const { before, after, evidence, expiredForMs, blame } = taken
   const kind = after?.quarantinedAt != null ? 'item.quarantined' : 'item.reclaimed'
   const { agent: holder, state: from, token } = before
   const detail = { holder, from, token, evidence, expiredForMs, blame, trigger }
   return change('item', before, after, kind, context, detail)
 }
 
-export function lockReclaim(
-  { before, after, evidence, expiredForMs }: Reclaimed<Lock>,
-  context: Context,
-  trigger: string,
-): Change {
+export function lockReclaim(taken: Reclaimed<Lock>, context: Context, trigger: string): Change {
+  const { before, after, evidence, expiredForMs } = taken
   if (after) return delayedLock(before, after, evidence, context, { expiredForMs, trigger })
   const detail = { holder: holderOf(before), token: before.token, evidence, expiredForMs, trigger }
   return change('lock', before, null, 'lock.expired', context, detail)
@@ -138,11 +132,8 @@ export function signedBy(healer: Healer | undefined, changes: readonly Change[])
   })
 }
 
-export function deliveryReclaim(
-  { before, after, evidence, expiredForMs }: Reclaimed<Delivery>,
-  context: Context,
-  trigger: string,
-): Change {
+export function deliveryReclaim(taken: Reclaimed<Delivery>, context: Context, trigger: string): Change {
+  const { before, after, evidence, expiredForMs } = taken
   const detail = { holder: before.agent, token: before.token, evidence, expiredForMs, trigger }
   return change('delivery', before, after, 'delivery.reclaimed', context, detail)
 }

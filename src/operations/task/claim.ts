@@ -114,10 +114,8 @@ interface HoldLimits {
   readonly maxPerHost?: number | undefined
 }
 
-function heldBy(
-  { agent, instance, holderHost = null }: TaskRequest,
-  { maxPerAgent, maxPerHost }: HoldLimits,
-) {
+function heldBy(request: TaskRequest, { maxPerAgent, maxPerHost }: HoldLimits) {
+  const { agent, instance, holderHost = null } = request
   return {
     select: 'heldCounts',
     queue: taskQueue,
@@ -128,10 +126,8 @@ function heldBy(
 }
 
 /** How many are already held if a limit is reached, otherwise null. */
-function tooMany(
-  held: { byAgent: number; onHost: number },
-  { maxPerAgent, maxPerHost }: HoldLimits,
-): number | null {
+function tooMany(held: { byAgent: number; onHost: number }, limits: HoldLimits): number | null {
+  const { maxPerAgent, maxPerHost } = limits
   if (maxPerAgent !== undefined && held.byAgent >= maxPerAgent) return held.byAgent
   return maxPerHost !== undefined && held.onHost >= maxPerHost ? held.onHost : null
 }

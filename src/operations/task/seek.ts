@@ -35,10 +35,8 @@ export const wantedTask = lazily(() => ({
 type WantedTask = z.output<z.ZodObject<ReturnType<typeof wantedTask>>>
 
 /** The caller's filter in the engines' terms; null = anything. A host named in it replaces the caller's own. */
-export function filterFor(
-  { labels, owner, mine, host, maxPriority, anyHost = false }: WantedTask,
-  caller: Caller,
-): ItemFilter | null {
+export function filterFor(input: WantedTask, caller: Caller): ItemFilter | null {
+  const { labels, owner, mine, host, maxPriority, anyHost = false } = input
   const isAnywhere = anyHost || host !== undefined
   const wanted = itemFilter({ labels, owner, mine, host, maxPriority }, caller.agent)
   const asked = { ...wanted, ...(isAnywhere ? {} : atHome(caller)) }
@@ -92,10 +90,8 @@ export function firstCandidate({ ready, matching, suspects, offers }: Candidates
  * Refuses to answer "empty" if the list goes on, or if the search began further down: tasks that became ready before
  * that position were not looked at. `Session` continues the search, so its callers never see this refusal.
  */
-export function assertSearched(
-  matching: Candidates['matching'],
-  { searched = head }: Pick<Caller, 'searched'>,
-): void {
+export function assertSearched(matching: Candidates['matching'], caller: Pick<Caller, 'searched'>): void {
+  const { searched = head } = caller
   if (matching === null || (matching.next === null && searched.from === null)) return
   throw new HoldfastError('BUSY', {
     what: `none of the next ${claimWindow} candidate tasks fits`,

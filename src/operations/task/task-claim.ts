@@ -44,12 +44,8 @@ interface ClaimRows {
   readonly closed: readonly string[]
 }
 
-export function claimOne(
-  item: Item,
-  { defined, processes, closed }: ClaimRows,
-  request: TaskRequest,
-  context: Context,
-): MadeClaim {
+export function claimOne(item: Item, rows: ClaimRows, request: TaskRequest, context: Context): MadeClaim {
+  const { defined, processes, closed } = rows
   const { queue, definition, workflow } = requireQueue(defined, taskQueue)
   const rules = rulesFor(item, [{ queue, definition }], processes)
   const freed = freeing(item, { queue, definition }, closed, context)

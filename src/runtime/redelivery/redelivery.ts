@@ -201,12 +201,8 @@ export class Redelivery {
   }
 
   /** Sends a claimed delivery and records the result. Fails only if the store cannot be written. */
-  async #send(
-    adapter: Adapter,
-    { id, token, version, envelope }: DeliveryClaim,
-    deadline: number,
-    counts: RetryCounts,
-  ): Promise<void> {
+  async #send(adapter: Adapter, claim: DeliveryClaim, deadline: number, counts: RetryCounts): Promise<void> {
+    const { id, token, version, envelope } = claim
     const { environment, logger } = this.#session
     environment.reached?.('delivery.claimed')
     const limits = { deadline, stopped: this.#stopped.signal }

@@ -169,10 +169,8 @@ export class Session {
     return settled && inTime(this, settled, this.environment.monotonic() + patienceMs)
   }
 
-  #command(
-    { operation, input, options }: Request<OperationName>,
-    namespace = this.settings.namespace,
-  ): Command {
+  #command(request: Request<OperationName>, namespace = this.settings.namespace): Command {
+    const { operation, input, options } = request
     return {
       operation,
       input,

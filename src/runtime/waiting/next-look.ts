@@ -13,11 +13,8 @@ export const claimEveryMs = 5000
 const lookAtLeastMs = 20
 
 /** How long to wait before the next look: about `pollMs`, or until something is due or lapses. */
-export function nextLookMs(
-  environment: Environment,
-  { nextDueAt, lapseInMs }: Prospect,
-  pollMs: number,
-): number {
+export function nextLookMs(environment: Environment, prospect: Prospect, pollMs: number): number {
+  const { nextDueAt, lapseInMs } = prospect
   const dueInMs = nextDueAt == null ? Number.POSITIVE_INFINITY : nextDueAt - environment.now() + 1
   // Expired means strictly after its end. What lapsed and stays, because nobody heals here, is no reason to hurry.
   const isLapsing = lapseInMs != null && lapseInMs >= 0
