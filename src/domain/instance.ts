@@ -76,10 +76,7 @@ export interface Process extends Held {
 }
 
 /** Groups instances by process; a process that opened a store twice has two. */
-export function processesOf(
-  instances: readonly Instance[],
-  holds: ReadonlyMap<string, Held>,
-): readonly Process[] {
+export function processesOf(instances: readonly Instance[], holds: ReadonlyMap<string, Held>): Process[] {
   const processes: Instance[][] = []
   for (const instance of instances) {
     const known = processes.find(([first]) => first !== undefined && isSameProcess(first, instance))

@@ -93,12 +93,10 @@ export type Acquisition =
   | { readonly outcome: 'renewed'; readonly before: Lock; readonly after: Lock }
   | { readonly outcome: 'held'; readonly by: Lock }
 
+export type Granting = Judging & { readonly wall: number; readonly floor: number }
+
 /** `held` are the rows of the lock's slots. Own slot = renewal; else a free slot; else one that lapsed. */
-export function acquireLock(
-  request: AcquireRequest,
-  held: readonly Lock[],
-  at: Judging & { wall: number; floor: number },
-): Acquisition {
+export function acquireLock(request: AcquireRequest, held: readonly Lock[], at: Granting): Acquisition {
   const own = held.find((lock) => isSameHolder(lock, request))
   if (own) return { outcome: 'renewed', before: own, after: renew(own, at.now, request.leaseMs) }
   const live = held.filter((lock) => !hasLapsed(lock, at))

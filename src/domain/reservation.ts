@@ -4,8 +4,8 @@
  * nothing about them.
  */
 import { HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
-import { hasLapsed, isExpired, type Judging } from './lease.ts'
-import { type AcquireRequest, grantSlot, type Lock } from './lock.ts'
+import { hasLapsed, isExpired } from './lease.ts'
+import { type AcquireRequest, type Granting, grantSlot, type Lock } from './lock.ts'
 import { costToNext, PatternIndex } from './pattern-index.ts'
 import { assertQuota, type Quotas } from './quota.ts'
 
@@ -57,7 +57,7 @@ export type Reservation =
 export function reservePaths(
   request: ReservationRequest,
   reserved: readonly Lock[],
-  at: Judging & { wall: number; floor: number },
+  at: Granting,
 ): Reservation {
   const asked = PatternIndex.ofPatterns(request.patterns, maxReserveSteps)
   const live = reserved.filter((lock) => !hasLapsed(lock, at))

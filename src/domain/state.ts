@@ -48,10 +48,7 @@ export function saveState(before: State | null, floor: StateFloor | null, saving
 }
 
 /** A preference ends when its own update saves. A save that was already in flight does not end it. */
-function preferredAfter(
-  before: State | null,
-  update: string | null,
-): Pick<State, 'preferred' | 'preferredUntil'> {
+function preferredAfter(before: State | null, update: string | null) {
   const isOver = before === null || before.preferred === update
   return {
     preferred: isOver ? null : before.preferred,

@@ -234,11 +234,7 @@ export function claimTask(
  * Whether the task has an offer that lets this caller take it: the offer is theirs, has run out, or is overridden by
  * force.
  */
-function isOfferFor(
-  { offeredTo, runAt }: Item,
-  { agent, force }: Pick<TaskRequest, 'agent' | 'force'>,
-  wall: number,
-): boolean {
+function isOfferFor({ offeredTo, runAt }: Item, { agent, force }: TaskRequest, wall: number): boolean {
   if (offeredTo === null || runAt === null) return false
   return offeredTo === agent || force === true || runAt <= wall
 }

@@ -182,10 +182,12 @@ export function mapStep<From, To>(step: Step<From>, tell: (result: From) => To):
   return 'ask' in step ? ask(step.ask, (more) => mapped(step.then(more))) : mapped(step)
 }
 
+/** What decides which names a call takes. */
+type Callable = Partial<Pick<AnyOperation, 'effect' | 'grants' | 'answersAgent' | 'waits'>>
+
 /** Checks input. The error names the field and what was wrong, and for an unknown field the nearest known name. */
 export function parseInput(
-  operation: Pick<AnyOperation, 'name' | 'input'> &
-    Partial<Pick<AnyOperation, 'effect' | 'grants' | 'answersAgent' | 'waits'>>,
+  operation: Pick<AnyOperation, 'name' | 'input'> & Callable,
   input: unknown,
 ): unknown {
   const checked = check(operation.input, input, callNamesOf(operation))
@@ -219,9 +221,7 @@ function describe({ path, message }: Issue): string {
 }
 
 /** Names of what the library's methods take besides the input: who calls, and how. */
-export function callNamesOf(
-  operation: Partial<Pick<AnyOperation, 'effect' | 'grants' | 'answersAgent' | 'waits'>>,
-): ReadonlySet<string> {
+export function callNamesOf(operation: Callable): ReadonlySet<string> {
   const known = callNames.get(operation)
   if (known) return known
   const { effect, grants, answersAgent, waits } = operation

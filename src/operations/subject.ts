@@ -36,12 +36,7 @@ export function requireQueue(
 }
 
 /** The item an operation acts on. A caller that gives a token has held the item, so a missing item is a lost lease. */
-export function requireItem(
-  item: Item | null,
-  queue: string,
-  ref: string,
-  token: number | undefined = undefined,
-): Item {
+export function requireItem(item: Item | null, queue: string, ref: string, token?: number): Item {
   if (item) return item
   if (token !== undefined) {
     throw new LeaseLostError({

@@ -81,10 +81,7 @@ export function queueRows(
 }
 
 /** How items in these states ended. */
-export function endings(
-  defined: DefinedQueue,
-  byState: ReadonlyMap<string, number>,
-): { succeeded: number; failed: number; cancelled: number } {
+export function endings(defined: DefinedQueue, byState: ReadonlyMap<string, number>) {
   const workflow = knownWorkflow(defined)
   const total = { succeeded: 0, failed: 0, cancelled: 0 }
   for (const [state, count] of byState) {

@@ -116,10 +116,7 @@ export function toNewItem(
 }
 
 /** The open items that have these names. */
-export function sameNames(
-  queue: string,
-  { key, dedupeKey }: { key?: string | null | undefined; dedupeKey?: string | null | undefined },
-) {
+export function sameNames(queue: string, { key, dedupeKey }: Pick<NewItemInput, 'key' | 'dedupeKey'>) {
   return need({
     sameKey: key == null ? null : { select: 'openItemByKey', queue, key },
     sameDedupeKey: dedupeKey == null ? null : { select: 'openItemByDedupeKey', queue, dedupeKey },

@@ -9,7 +9,6 @@ import { promoteItem } from '../../domain/item-waiting.ts'
 import { isExpired, type LeaseColumns } from '../../domain/lease.ts'
 import { processingLockName } from '../../domain/queue.ts'
 import {
-  type Death,
   type Deaths,
   type ReclaimedItem,
   reclaimStaleItem,
@@ -45,6 +44,7 @@ import {
   maxDeaths,
   maxReclaimed,
   nothingTaken,
+  type ProvenDeath,
   type RecoveryReport,
   type RecoveryTrigger,
   recoveryTriggers,
@@ -59,7 +59,7 @@ export interface RecoveryRequest {
   readonly queue?: string | undefined
   /** Recovery before a claim starts with the claimed queues; the rest of the batch may come from any queue. */
   readonly first?: readonly string[] | undefined
-  readonly deaths?: readonly (Death & { readonly instance: string })[] | undefined
+  readonly deaths?: readonly ProvenDeath[] | undefined
   /** Instances seen alive: what they hold stays with them, even expired. */
   readonly spared?: readonly string[] | undefined
   /** Only what lapsed longer ago than this; dead holders are reclaimed at once. */

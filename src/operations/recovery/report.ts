@@ -62,11 +62,10 @@ export const death = lazily(() =>
 /** The process that heals, in a namespace that is not its own. */
 export const healer = lazily(() => z.strictObject({ host: fields.text(300), pid: fields.whole(0) }))
 
+export type ProvenDeath = Death & { readonly instance: string }
+
 /** `known`: what the store knows about these processes. */
-export function deathsIn(
-  deaths: readonly (Death & { readonly instance: string })[],
-  known: readonly Instance[] = [],
-): Deaths {
+export function deathsIn(deaths: readonly ProvenDeath[], known: readonly Instance[]): Deaths {
   const ended = new Set(known.filter(({ endedAt }) => endedAt !== null).map(({ id }) => id))
   return new Map(deaths.map(({ instance, ...how }) => [instance, { ...how, hasEnded: ended.has(instance) }]))
 }

@@ -42,7 +42,9 @@ export const cleanupExpiredLocks = operation({
   output: report,
   needs: (input) => recoveryNeeds({ ...ofTasks, ...input }),
   decide: (rows, input, context) =>
-    mapStep(decideRecovery(rows, { ...ofTasks, ...input }, context), (done) => inTaskWords(done, input)),
+    mapStep(decideRecovery(rows, { ...ofTasks, ...input }, context), (done) =>
+      inTaskWords(done, input.dryRun),
+    ),
 })
 
 export const cleanupDeadAgentLocks = operation({
@@ -64,7 +66,7 @@ export const cleanupDeadAgentLocks = operation({
   output: report,
   needs: (input) => recoveryNeeds(requestOf(input)),
   decide: (rows, input, context) =>
-    mapStep(decideRecovery(rows, requestOf(input), context), (done) => inTaskWords(done, input)),
+    mapStep(decideRecovery(rows, requestOf(input), context), (done) => inTaskWords(done, input.dryRun)),
 })
 
 function requestOf({
@@ -74,10 +76,7 @@ function requestOf({
   return { ...ofTasks, ...input, spared: alive }
 }
 
-function inTaskWords(
-  { reclaimed, more }: RecoveryReport,
-  { dryRun }: { readonly dryRun?: boolean | undefined },
-): LockCleanup {
+function inTaskWords({ reclaimed, more }: RecoveryReport, dryRun: boolean | undefined): LockCleanup {
   return {
     cleaned: reclaimed.length,
     taskIds: reclaimed.map(({ id }) => id),

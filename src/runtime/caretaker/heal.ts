@@ -195,12 +195,7 @@ export async function endAmong(
 const maxReclaimedLines = 10
 
 /** Logs one line for the whole recovery, and one for each of the first ten things taken from a lost holder. */
-export function logRecovery(
-  log: Healing['log'],
-  report: RecoveryReport,
-  trigger: RecoveryTrigger,
-  ms: number,
-): void {
+export function logRecovery(log: Log, report: RecoveryReport, trigger: RecoveryTrigger, ms: number): void {
   if (isNothing(report)) return
   for (const { kind, id, holder, expiredForMs, evidence } of report.reclaimed.slice(0, maxReclaimedLines)) {
     log('warn', 'lease.reclaimed', { kind, id, holder, expiredForMs, evidence })
@@ -212,7 +207,7 @@ function isNothing({ locksCleaned, entriesReclaimed, messagesReclaimed }: Recove
   return locksCleaned + entriesReclaimed + messagesReclaimed === 0
 }
 
-function logSummary(log: Healing['log'], report: RecoveryReport, trigger: RecoveryTrigger, ms: number): void {
+function logSummary(log: Log, report: RecoveryReport, trigger: RecoveryTrigger, ms: number): void {
   const { locksCleaned, entriesReclaimed, quarantined, messagesReclaimed } = report
   log('info', 'recovery.completed', {
     trigger,

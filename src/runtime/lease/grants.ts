@@ -31,6 +31,10 @@ interface By {
   readonly agent?: string | undefined
 }
 
+interface Asked extends By {
+  readonly token?: number | undefined
+}
+
 /** A bound, so that manual grants that never end here do not pile up. Their holders know their tokens. */
 const maxNames = 10_000
 /** A completion is repeated soon or never. */
@@ -83,11 +87,7 @@ export class Grants {
   }
 
   /** The token the caller passes, or else that of the latest grant under this name. */
-  tokenFor(
-    kind: LeaseRef['kind'],
-    name: string,
-    options: By & { readonly token?: number | undefined },
-  ): number | undefined {
+  tokenFor(kind: LeaseRef['kind'], name: string, options: Asked): number | undefined {
     return options.token ?? this.#latest(kind, name, options)?.token
   }
 
@@ -102,11 +102,7 @@ export class Grants {
    * claiming the next in the same tick share a transaction, in that order. A request names the item as the caller did,
    * so it stays the same request when it is repeated after the grant was forgotten.
    */
-  itemNamed(
-    queue: string,
-    ref: string,
-    options: By & { readonly token?: number | undefined },
-  ): NamedItem | null {
+  itemNamed(queue: string, ref: string, options: Asked): NamedItem | null {
     const token = this.tokenFor('item', ref, options)
     if (token !== undefined) return { sent: ref, id: this.#idOf(queue, ref, token, options), token }
     const kept = this.#keptUnder(queue, ref, options)

@@ -3,7 +3,6 @@
  * It tries to claim only when a read finds something or a lease has ended, because no bell rings for that.
  */
 import { closedError } from '../../errors.ts'
-import type { ResultOf } from '../../operations/table.ts'
 import type { Session } from '../session/session.ts'
 import { inTime, untilDeadline } from './deadline.ts'
 import { claimEveryMs, hasLapsedSince, nextLookMs } from './next-look.ts'
@@ -44,6 +43,10 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
   const deadline = environment.monotonic() + wait.waitMs
   let probedAt = environment.monotonic()
   const soon = <Asked>(asked: Promise<Asked>) => inTime(session, asked, deadline, undefined, wait.signal)
+  const by = () => ({ agent: wait.agent, ...untilDeadline(session, deadline) })
+  const look = () => soon(session.call('queue.look', { queue: wait.queue, lapses: true }, by()))
+  /** Whether something that is ready also matches. */
+  const isThere = async () => wait.wanted === undefined || soon(session.isTaskThere(wait.wanted, by()))
   for (;;) {
     wait.signal?.throwIfAborted()
     const { patienceMs } = untilDeadline(session, deadline)
@@ -54,7 +57,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
     for (let ready = false; !ready; ) {
       const wakeUp = wakeOn(session, { kind: 'queue', name: wait.queue }, wait.signal)
       try {
-        const seen = await soon(look(session, wait, deadline))
+        const seen = await look()
         const leftMs = deadline - environment.monotonic()
         if (leftMs <= 0) return answer
         await wakeUp.sleep(Math.min(nextLookMs(environment, seen, lookEveryMs), leftMs))
@@ -68,28 +71,10 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
         probedAt = now
         await soon(session.recovery.healTheDead())
       }
-      const seen = await soon(look(session, wait, deadline))
+      const seen = await look()
       const hasLapsed = hasLapsedSince(claimedAt, seen, environment.monotonic())
-      const isWanted = seen.ready && (await soon(isThere(session, wait, deadline)))
+      const isWanted = seen.ready && (await isThere())
       ready = isWanted || hasLapsed || now - claimedAt >= claimEveryMs || now >= deadline
     }
   }
-}
-
-function look(
-  session: Session,
-  { queue, agent }: Pick<ClaimWait<never>, 'queue' | 'agent'>,
-  deadline: number,
-): Promise<ResultOf<'queue.look'>> {
-  return session.call('queue.look', { queue, lapses: true }, { agent, ...untilDeadline(session, deadline) })
-}
-
-/** Whether something that is ready also matches. */
-async function isThere(
-  session: Session,
-  { wanted, agent }: Pick<ClaimWait<never>, 'wanted' | 'agent'>,
-  deadline: number,
-): Promise<boolean> {
-  if (wanted === undefined) return true
-  return session.isTaskThere(wanted, { agent, ...untilDeadline(session, deadline) })
 }

@@ -24,10 +24,7 @@ export class Unanswered extends HoldfastError {
 }
 
 /** A call that is part of a wait has the patience of the wait, however long or short. */
-export function untilDeadline(
-  { environment }: { readonly environment: Environment },
-  deadline: number,
-): { readonly patienceMs: number } {
+export function untilDeadline({ environment }: { readonly environment: Environment }, deadline: number) {
   return { patienceMs: leftUntil(deadline, environment.monotonic()) }
 }
 
