@@ -4,6 +4,7 @@ import { maxNameLength } from '../../domain/name.ts'
 import { uniqueBy } from '../../domain/unique.ts'
 import { text } from '../fields.ts'
 import { crashNeeds, maxRunning } from '../lease/watch.ts'
+import { byRef, messagePattern } from '../message/thread.ts'
 import { ask, type OutputOf, operation, reply, view } from '../operation.ts'
 import { heldNeeds, titleOf } from './held.ts'
 
@@ -20,7 +21,6 @@ type Found = OutputOf<typeof foundView>
 
 /** Queues in which a key may name an item. */
 const maxKeyed = 1000
-const messagePattern = /^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/
 /** A shorter prefix matches nearly everything. */
 const prefixMin = 4
 export const find = operation({
@@ -34,10 +34,7 @@ export const find = operation({
   needs: ({ ref }) => ({
     item: { select: 'item', queue: null, ref },
     lock: { select: 'lock', name: ref },
-    messages:
-      messagePattern.test(ref) && ref.length >= prefixMin
-        ? { select: 'messageByRef', ref: ref.replace(/\.\d+$/, '') }
-        : null,
+    messages: messagePattern.test(ref) && ref.length >= prefixMin ? byRef(ref) : null,
     runs: { select: 'runsByName', runs: [ref] },
     running: { select: 'runningInstances', limit: maxRunning },
     queue: { select: 'queue', name: ref },

@@ -14,10 +14,13 @@ import { ask } from '../operation.ts'
 
 export const maxRecipients = 100
 
+/** An id, or a prefix of one, with or without the number of an attempt. */
+export const messagePattern = /^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/
+
 export const messageRef = lazily(() =>
   z
     .string()
-    .regex(/^[A-Za-z0-9_-]{1,64}(?:\.\d{1,6})?$/, { error: 'must be the id of a message or its beginning' })
+    .regex(messagePattern, { error: 'must be the id of a message or its beginning' })
     .describe('Id of the message or of one of its attempts, or a unique prefix.'),
 )
 

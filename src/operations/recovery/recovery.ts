@@ -236,18 +236,15 @@ function lostIn(rows: Found, request: RecoveryRequest, context: Context) {
       (row) =>
         isExpired(row, context.now - maxAgeMs) && !(row.instance !== null && spared.includes(row.instance)),
     )
-  const items = uniqueBy(
-    [...old(rows.ownItems), ...old(rows.items), ...(rows.silent ?? []), ...(rows.orphans ?? [])],
-    (item) => item.id,
-  ).slice(0, limit)
-  const due = uniqueBy([...(rows.ownDue ?? []), ...(rows.due ?? [])], ({ id }) => id).slice(0, limit)
+  const unique = <Row extends { readonly id: string }>(found: readonly Row[]) =>
+    uniqueBy(found, ({ id }) => id).slice(0, limit)
+  const lapsed = [...old(rows.ownItems), ...old(rows.items)]
+  const items = unique([...lapsed, ...(rows.silent ?? []), ...(rows.orphans ?? [])])
+  const due = unique([...(rows.ownDue ?? []), ...(rows.due ?? [])])
   return {
     items,
     locks: uniqueBy([...old(rows.locks), ...(rows.orphanLocks ?? [])], lockRef).slice(0, limit),
-    deliveries: uniqueBy([...old(rows.deliveries), ...(rows.orphanDeliveries ?? [])], ({ id }) => id).slice(
-      0,
-      limit,
-    ),
+    deliveries: unique([...old(rows.deliveries), ...(rows.orphanDeliveries ?? [])]),
     waiters: uniqueBy([...old(rows.waiters), ...(rows.orphanWaiters ?? [])], ({ id }) => id),
     due: due.filter((item) => !items.some(({ id }) => id === item.id)),
   }

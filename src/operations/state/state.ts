@@ -35,15 +35,9 @@ export function viewState(state: State): StateView {
   return { value: JSON.parse(state.value), ...viewSaved(state) }
 }
 
-export const stateNeeds = (input: { key: string }) =>
-  need({
-    state: { select: 'state', key: input.key },
-  })
+export const stateNeeds = ({ key }: { key: string }) => need({ state: { select: 'state', key } })
 export const writeNeeds = (input: { key: string }) =>
-  need({
-    state: { select: 'state', key: input.key },
-    floor: { select: 'stateFloor' },
-  })
+  need({ ...stateNeeds(input), floor: { select: 'stateFloor' } })
 
 export const get = operation({
   name: 'state.get',
