@@ -10,6 +10,7 @@ import { InvalidError } from '../../errors.ts'
 import { lazily } from '../../lazily.ts'
 import * as fields from '../fields.ts'
 import { ask, change, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
+import { newestEvents } from '../subject.ts'
 import { ensureQueue } from './define.ts'
 
 /** Items that one transaction imports. */
@@ -82,8 +83,9 @@ export const importItems = operation({
     const there = new Map(rows.there.map((item) => [item.id, item]))
     const unseen = input.entries.filter((entry) => !there.has(entry.id))
     // An item that was imported and then removed has left its events.
-    return ask(pastNeeds(unseen), (past) => {
-      const fresh = unseen.filter((entry) => (past[entry.id] ?? []).length === 0)
+    const past = Object.fromEntries(unseen.map(({ id }) => [id, newestEvents({ subject: 'item', id }, 1)]))
+    return ask(past, (events) => {
+      const fresh = unseen.filter((entry) => (events[entry.id] ?? []).length === 0)
       const ground = { queue, workflow, there, open: openOnes(rows, fresh), tokenFloor: rows.tokenFloor }
       const { arrived, refused } = arriveAll(fresh, ground, context)
       const imported = arrived.map(({ item }) => item.id)
@@ -204,13 +206,4 @@ function takenBy(item: Item, open: ReadonlyMap<string, string>): string | null {
   if (item.phase === 'closed') return null
   const taken = namesOf(item).find((name) => open.has(name))
   return taken === undefined ? null : `the ${taken} belongs to another open item, ${open.get(taken)}`
-}
-
-function pastNeeds(entries: readonly Pick<Entry, 'id'>[]) {
-  return Object.fromEntries(
-    entries.map((entry) => [
-      entry.id,
-      { select: 'events', since: 0, limit: 1, of: { subject: 'item', id: entry.id }, newest: false } as const,
-    ]),
-  )
 }
