@@ -1,12 +1,11 @@
 /** Everything that is held, by whom, and for how much longer. */
 import * as z from 'zod'
 import type { BoundedCount } from '../../domain/count.ts'
-import type { Delivery } from '../../domain/delivery.ts'
 import { describeHolding, type Processes } from '../../domain/holding.ts'
 import type { Item } from '../../domain/item.ts'
-import type { Lock } from '../../domain/lock.ts'
 import { readWords, taskQueue } from '../../domain/task.ts'
 import { lazily } from '../../lazily.ts'
+import type { Loaded } from '../../port/selector.ts'
 import { text } from '../fields.ts'
 import { type Leased, leasedThings } from '../lease/lease.ts'
 import { maxJudged, maxRunning, shownKind } from '../lease/watch.ts'
@@ -68,11 +67,7 @@ export function countHeld(items: HeldRows['items']): (queue: string) => BoundedC
   return (queue) => ({ count: counts.get(queue) ?? 0, more: items.length === maxHeld })
 }
 
-export type HeldRows = {
-  readonly items: readonly { readonly item: Item }[]
-  readonly locks: readonly Lock[]
-  readonly deliveries: readonly Delivery[]
-}
+export type HeldRows = Omit<Loaded<typeof heldNeeds>, 'running'>
 
 /** Everything held, soonest expiry first. */
 export function heldThings(rows: HeldRows, processes: Processes, now: number): HeldView[] {

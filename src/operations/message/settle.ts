@@ -52,16 +52,7 @@ export const settle = operation({
   decide(rows, _input, context) {
     const messages = uniqueBy([...rows.unanswered, ...rows.due], ({ id }) => id)
     const stopped = rows.stranded.map((delivery) => stopStranded(delivery, context))
-    if (messages.length === 0) {
-      return {
-        changes: stopped.map(({ change }) => change),
-        result: {
-          ...nothing,
-          undeliverable: stopped.map(({ undeliverable }) => undeliverable),
-          more: stopped.length > 0,
-        },
-      }
-    }
+    if (messages.length === 0) return summary([], new Allowances([], context.now), stopped, context)
     const ladders = messages.map((message) => policyOf(message).ladder[message.level]?.to ?? [])
     // Everybody may be more than are loaded, and the sender is told in any case.
     const names = ladders.flatMap((to, index) => (to === '*' ? (messages[index]?.sender ?? []) : to))
@@ -90,15 +81,6 @@ export const settle = operation({
     )
   },
 })
-
-const nothing: Settled = {
-  unanswered: 0,
-  escalated: [],
-  dead: [],
-  deferred: 0,
-  undeliverable: [],
-  more: false,
-}
 
 type Settlement = 'waits' | 'escalated' | 'deferred' | 'dead'
 
@@ -158,7 +140,7 @@ function summary(
       }),
       deferred: of('deferred').length,
       undeliverable: stopped.map(({ undeliverable }) => undeliverable),
-      more: true,
+      more: steps.length + stopped.length > 0,
     },
   }
 }

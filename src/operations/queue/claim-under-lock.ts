@@ -57,10 +57,7 @@ export function claimUnderLock(
     if (queue.pausedAt !== null) return pausedAnswer(queue)
     if (!candidate)
       return {
-        changes:
-          acquired.outcome === 'renewed'
-            ? [{ table: 'lock', before: acquired.before, after: acquired.after }]
-            : [],
+        changes: own ? [{ table: 'lock', before: own, after: acquired.after }] : [],
         result: { outcome: 'empty', nextDueAt },
       }
     const item = claimItem(candidate, workflow, { ...holder, leaseMs }, context)
