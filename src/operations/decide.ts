@@ -246,10 +246,7 @@ function* repeat(
   })
 }
 
-interface Granted {
-  readonly items: readonly Item[]
-  readonly locks: readonly Lock[]
-}
+type Granted = Loaded<ReturnType<typeof leaseNeeds>>
 
 /**
  * A holder counts its lease from its request, even a repeated one. The store has to renew too, or the holder would
