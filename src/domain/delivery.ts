@@ -52,7 +52,7 @@ export const maxSendCrashes = 3
 const atRest = { ...noLease, nextDueAt: null, givesUpAt: null } as const
 
 export function createDelivery(
-  of: { id: string; message: string; level: number; priority: number },
+  { number, ...of }: { message: string; number: number; level: number; priority: number },
   recipient: Recipient,
   due: { nextDueAt: number; givesUpAt: number | null },
   wall: number,
@@ -61,6 +61,7 @@ export function createDelivery(
     ...noLease,
     ...of,
     ...due,
+    id: `${of.message}/${number}`,
     recipient: recipient.name,
     adapter: recipient.adapter,
     state: 'queued',

@@ -1,14 +1,7 @@
 /** Escalation: what happens to a message that its recipients did not answer in time. */
 import { createDelivery, endUnanswered, hasGivenUp, isOpen, neverSent, wasTried } from './delivery.ts'
 import type { Clocks } from './item.ts'
-import {
-  changeDeliveries,
-  closeThread,
-  deliveryId,
-  type Escalation,
-  isInReach,
-  type Thread,
-} from './message.ts'
+import { changeDeliveries, closeThread, type Escalation, isInReach, type Thread } from './message.ts'
 import { escalationOf } from './message-damage.ts'
 import type { Recipient } from './recipient.ts'
 import type { EscalationLevel } from './redelivery-policy.ts'
@@ -42,8 +35,7 @@ export function escalate(
   if (!next || recipients.length === 0) return endUnansweredThread(thread, at.wall)
   const level = message.level + 1
   const made = recipients.map((recipient, index) => {
-    const number = deliveries.length + index
-    const of = { id: deliveryId(message.id, number), message: message.id, level, priority: message.priority }
+    const of = { message: message.id, number: deliveries.length + index, level, priority: message.priority }
     return createDelivery(of, recipient, { nextDueAt: at.now, givesUpAt: null }, at.wall)
   })
   return {

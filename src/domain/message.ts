@@ -94,12 +94,7 @@ export function createMessage(
   }
   const due = schedule(request.policy, 0, at.firstAt)
   const deliveries = recipients.map((recipient, number) => {
-    const of = {
-      id: deliveryId(message.id, number),
-      message: message.id,
-      level: 0,
-      priority: message.priority,
-    }
+    const of = { message: message.id, number, level: 0, priority: message.priority }
     const made = createDelivery(of, recipient, { nextDueAt: at.firstAt, givesUpAt: due.givesUpAt }, at.wall)
     const isThere =
       at.firstAt <= at.now && recipient.adapter === inboxAdapter && recipient.deliveriesPerMinute === 0
@@ -129,10 +124,6 @@ export function importMessage(
   const nextAt = at.now + dueInMs
   const later = postpone(sent, request.policy, { nextAt, note: null, progressAt: null })
   return { message: { ...message, note, createdAt: sentAt }, deliveries: [{ ...later, version: 1 }] }
-}
-
-export function deliveryId(message: string, number: number): string {
-  return `${message}/${number}`
 }
 
 export function cancel(thread: Thread, note: string | null, wall: number): Thread {

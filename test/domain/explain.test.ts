@@ -346,7 +346,7 @@ describe('a message', () => {
     ...fields,
   })
   const delivery = (fields: Partial<Delivery> = {}): Delivery => {
-    const of = { id: 'm1/0', message: 'm1', level: 0, priority: 5 }
+    const of = { message: 'm1', number: 0, level: 0, priority: 5 }
     const due = { nextDueAt: at.now + 30_000, givesUpAt: null }
     return { ...createDelivery(of, unregistered('bob'), due, at.wall), ...fields }
   }
