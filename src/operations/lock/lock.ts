@@ -98,7 +98,7 @@ export const acquireLock = operation({
       result: {
         outcome: 'acquired',
         lock: viewLock(after, context.now),
-        recoveredFrom: recoveredFrom(taken),
+        recoveredFrom: taken && { holder: taken.agent, token: taken.token },
       },
       granted: [lockGrant(after)],
     }
@@ -141,10 +141,6 @@ function requestOf(input: InputWith<typeof acquireInput>, process: Claimant, con
     delayMs: input.delayMs ?? 0,
     reentrant: input.reentrant ?? false,
   }
-}
-
-function recoveredFrom(taken: Lock | null) {
-  return taken === null ? null : { holder: taken.agent, token: taken.token }
 }
 
 /** A row kept only for a delay has no holder, so taking it is not recorded as stolen. */

@@ -155,11 +155,11 @@ export class Board {
 
   /** Main thread: the lease keeps its slot but is not renewed until it is resumed. Marked by a negative token. */
   suspend(slot: number): void {
-    Atomics.store(this.#tokens, slot, -magnitude(this.#tokenAt(slot)))
+    Atomics.store(this.#tokens, slot, -magnitude(Atomics.load(this.#tokens, slot)))
   }
 
   resume(slot: number): void {
-    Atomics.store(this.#tokens, slot, magnitude(this.#tokenAt(slot)))
+    Atomics.store(this.#tokens, slot, magnitude(Atomics.load(this.#tokens, slot)))
     this.#announce({ requestedAt: this.#requestedMs(slot), leaseMs: Number(this.#leaseMs[slot]) })
   }
 
@@ -211,10 +211,6 @@ export class Board {
 
   #requestedMs(slot: number): number {
     return Number(this.#requestedAt[slot]) / 1000
-  }
-
-  #tokenAt(slot: number): bigint {
-    return Atomics.load(this.#tokens, slot)
   }
 
   /**
