@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { command, type Event, type OpenOptions, webhook } from 'holdfast'
 import { type Replica, renewalFields, replay } from 'holdfast/testing'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { readFeed } from '../support/feed.ts'
 import { collectLogs } from '../support/logs.ts'
 import { openPost, type Post, passAfter, reachBob, recorder } from '../support/messages.ts'
@@ -204,6 +204,59 @@ forEachEngine((engine) => {
 
     expect(tries).toBe(3)
     expect(pigeon.heard).toMatchObject([{ id: message.id, attempt: 1 }])
+  })
+
+  describe('while one recipient does not answer', () => {
+    /** Erin's adapter is the same as bob's, and bob's never answers. */
+    async function openHanging() {
+      const post = await openPost(engine, { background: true })
+      const pigeon = recorder(({ recipient }) =>
+        recipient === 'bob' ? new Promise<never>(() => {}) : { outcome: 'delivered' },
+      )
+      post.messages.adapter('pigeon', { ...pigeon, timeoutMs: 600_000 })
+      for (const agent of ['bob', 'erin']) await post.messages.register(agent, { adapter: 'pigeon', agent })
+      return { ...post, heard: () => pigeon.heard.map(({ recipient }) => recipient) }
+    }
+
+    test('others are sent to by the same adapter, again and again [A12]', async () => {
+      const { messages, env, heard } = await openHanging()
+      await messages.sendWithAck('bob', { content: 1 })
+      await env.advance(1_000)
+
+      await messages.sendWithAck('erin', { content: 2, delaysMs: [5_000], ladder: [] })
+      await env.advance(1_000)
+      const soon = heard()
+      for (let step = 0; step < 10; step++) await env.advance(1_000)
+
+      expect(soon).toEqual(['bob', 'erin'])
+      expect(heard()).toEqual(['bob', 'erin', 'erin'])
+    })
+
+    test('inboxes are reached again and messages escalate on time [A4] [A12]', async () => {
+      const { messages, env } = await openHanging()
+      await messages.sendWithAck('bob', { content: 1 })
+      await env.advance(1_000)
+
+      const ladder = [{ to: ['dave'], waitMs: 5_000 }]
+      const { message } = await messages.sendWithAck('carol', { content: 2, delaysMs: [5_000], ladder })
+      for (let step = 0; step < 20; step++) await env.advance(1_000)
+
+      expect(await messages.get(message.id)).toMatchObject({
+        state: 'dead',
+        deliveries: [{ attempts: 2 }, {}],
+      })
+    })
+
+    test('no more than ten attempts of an adapter run at once', async () => {
+      const { messages, env, heard } = await openHanging()
+
+      for (let step = 0; step < 25; step++) {
+        await messages.sendWithAck('bob', { content: step, agent: 'alice' })
+        await env.advance(1_000)
+      }
+
+      expect(heard()).toHaveLength(10)
+    })
   })
 
   test('a process with many adapters sends through each of them [A12]', async () => {

@@ -1,12 +1,14 @@
 /**
  * Redelivery: sends whatever is due, in every process that has the store open, for as long as it is open. Each row is
  * claimed under a lease before it is sent and recorded under its token afterwards, so many processes may do this at
- * once. One failing delivery stops none of the others. It sleeps until something is due.
+ * once. One failing delivery stops none of the others, and one that takes long delays none. It sleeps until something
+ * is due.
  */
 import { type Adapter, type Delivered, inbox } from '../../delivery/adapter.ts'
 import { safetyMarginMs } from '../../domain/lease.ts'
 import { inboxAdapter } from '../../domain/recipient.ts'
 import { fitText } from '../../domain/text.ts'
+import { settlesWithin } from '../../environment.ts'
 import { isHoldfastError } from '../../errors.ts'
 import { type DeliveryClaim, maxAdapters, maxClaimed } from '../../operations/message/retry.ts'
 import type { Undeliverable } from '../../operations/message/undeliverable.ts'
@@ -40,12 +42,18 @@ const inboxSoonMs = 250
 const maxJitterMs = 250
 /** Concurrent deliveries per adapter. */
 const maxLanes = 10
+/** How long a pass keeps the next look waiting. What a recipient takes longer for goes on alongside. */
+const passMs = 250
 
 export class Redelivery {
   readonly #session: Session
   readonly #adapters = new Map<string, Adapter>([[inboxAdapter, inbox]])
   readonly #stopped = new AbortController()
   readonly #passes = new Set<Promise<unknown>>()
+  /** How many lanes each adapter has. */
+  readonly #lanes = new Map<string, number>()
+  /** Adapters that had no free lane at the last look. */
+  readonly #passedOver = new Set<string>()
   #cancelTimer: () => void = () => {}
   #wakesAt = Number.POSITIVE_INFINITY
   readonly #unlisten = new Map<string, () => void>()
@@ -114,16 +122,27 @@ export class Redelivery {
     try {
       dueInMs = await this.#dueInMs()
       if (dueInMs === 0) {
-        await this.pass()
+        await this.#passAWhile()
         dueInMs = await this.#dueInMs()
       }
     } catch (error) {
       dueInMs = null
-      // Closing the store interrupts a pass; that is not a failure.
-      if (!this.#isOver) this.#session.logger.warn({ error: String(error) }, 'redelivery.failed')
+      this.#logFailure(error)
     }
     this.#isBusy = false
     this.#sleep(Math.min(this.#againMs ?? Number.POSITIVE_INFINITY, this.#restMs(dueInMs)))
+  }
+
+  /** A recipient that does not answer must not delay the others, nor the messages that are to be settled. */
+  async #passAWhile(): Promise<void> {
+    const passing = this.pass()
+    if (await settlesWithin(this.#session.environment, passMs, passing)) return
+    passing.catch((error: unknown) => this.#logFailure(error))
+  }
+
+  #logFailure(error: unknown): void {
+    // Closing the store interrupts a pass; that is not a failure.
+    if (!this.#isOver) this.#session.logger.warn({ error: String(error) }, 'redelivery.failed')
   }
 
   /** Waits until something is due, plus a random delay per process, so that they do not all look at the same time. */
@@ -134,9 +153,13 @@ export class Redelivery {
     return Math.min(lookMs, Math.max(soonMs, dueInMs) + random * Math.min(maxJitterMs, dueInMs / 10))
   }
 
+  /** Not for adapters without a free lane: their lanes go on to whatever is due. */
   async #dueInMs(): Promise<number | null> {
     const due: number[] = []
-    for (const adapters of chunksOf([...this.#adapters.keys()], maxAdapters)) {
+    const names = [...this.#adapters.keys()]
+    for (const name of names) if (this.#freeLanes(name) === 0) this.#passedOver.add(name)
+    const free = names.filter((name) => !this.#passedOver.has(name))
+    for (const adapters of chunksOf(free, maxAdapters)) {
       const { dueInMs } = await this.#session.call('messages.nextDue', { adapters })
       if (dueInMs !== null) due.push(dueInMs)
     }
@@ -176,12 +199,26 @@ export class Redelivery {
 
   /** Where sending takes time, several lanes with one delivery each: none waits for the slowest of a batch. */
   async #sendBy(name: string, adapter: Adapter, counts: RetryCounts): Promise<void> {
-    const lanes = adapter === inbox ? 1 : maxLanes
+    const lanes = Math.min(adapter === inbox ? 1 : maxLanes, this.#freeLanes(name))
     const limit = adapter === inbox ? maxClaimed : 1
     await settleAll(Array.from({ length: lanes }, () => this.#sendLane(name, adapter, limit, counts)))
   }
 
+  #freeLanes(name: string): number {
+    return maxLanes - (this.#lanes.get(name) ?? 0)
+  }
+
   async #sendLane(name: string, adapter: Adapter, limit: number, counts: RetryCounts): Promise<void> {
+    this.#lanes.set(name, (this.#lanes.get(name) ?? 0) + 1)
+    try {
+      await this.#sendDue(name, adapter, limit, counts)
+    } finally {
+      this.#lanes.set(name, (this.#lanes.get(name) ?? 0) - 1)
+      if (this.#passedOver.delete(name)) this.ring()
+    }
+  }
+
+  async #sendDue(name: string, adapter: Adapter, limit: number, counts: RetryCounts): Promise<void> {
     const leaseMs = attemptLeaseMs(adapter)
     while (!this.#stopped.signal.aborted) {
       const requestedAt = this.#session.environment.monotonic()
