@@ -85,6 +85,7 @@ export class Caretaker {
   /** Null while it sleeps. */
   #working: Promise<void> | null = null
   #healing: Promise<void> | null = null
+  #retaining: Promise<void> | null = null
   #cancelSleep: () => void = () => {}
   /** The store's count of doubts, about the lease clock or about what it has kept, at the last look. */
   #doubts = 0
@@ -149,7 +150,7 @@ export class Caretaker {
     this.#closed = true
     this.#membership.leave()
     this.#cancelSleep()
-    await Promise.all([this.#working, this.#healing, this.#sweep.close()])
+    await Promise.all([this.#working, this.#healing, this.#retaining, this.#sweep.close()])
     await this.#probing.close()
   }
 
@@ -230,7 +231,7 @@ export class Caretaker {
     if (this.#probing.nextAt <= now) await this.#probing.look()
     if (this.#sweep.hasMore) await this.#sweep.goOn()
     if (this.#isDue('sweep', now, recovery.everyMs)) await this.#sweep.run()
-    if (this.#isDue('retain', now, retention.everyMs)) await this.#retain()
+    if (this.#isDue('retain', now, retention.everyMs)) this.#retainAlongside()
   }
 
   #isDue(what: keyof Times, now: number, everyMs: number): boolean {
@@ -277,6 +278,13 @@ export class Caretaker {
   #beat(): Promise<void> {
     this.#beatAt = this.#environment.monotonic()
     return this.#membership.beat(this.#sweep.sweptAt)
+  }
+
+  /** Runs alongside the looks for dead holders: there may be much to remove. */
+  #retainAlongside(): void {
+    this.#retaining ??= this.#retain().finally(() => {
+      this.#retaining = null
+    })
   }
 
   async #retain(): Promise<void> {

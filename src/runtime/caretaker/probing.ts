@@ -34,6 +34,8 @@ export interface ProbingOptions {
 const rereadEveryMs = 2_000
 /** All watchers hear at once that the prober is gone. The first to look takes over, and the others find its record. */
 const spreadMs = 100
+/** How long it heals in one go; the next look finds the rest. Somebody else may have died meanwhile. */
+const healMs = 1_000
 
 interface Watched {
   readonly record: ProberRecord
@@ -172,6 +174,9 @@ export class Probing {
     const self = this.#options.instance()
     if (isAll && !judged.some(({ instance }) => instance === self)) await this.#options.missing()
     const deaths = deathsAmong(judged)
-    if (deaths.length > 0) await heal(healing, deaths)
+    if (deaths.length === 0) return
+    const until = this.#environment.monotonic() + healMs
+    const isOver = () => healing.isOver?.() === true || this.#environment.monotonic() >= until
+    await heal({ ...healing, isOver }, deaths)
   }
 }

@@ -6,7 +6,7 @@ import type { Environment } from '../../environment.ts'
 import { messageOf } from '../../errors.ts'
 import { maxNear, maxWarnings } from '../../operations/lease/warning.ts'
 import type { ResultOf } from '../../operations/table.ts'
-import { deathsAmong, endAmong, endedHolders, type Healing, heal } from './heal.ts'
+import { type Death, deathsAmong, endAmong, endedHolders, type Healing, heal } from './heal.ts'
 import type { CaretakerReports } from './reports.ts'
 import { isUpTo, StoreHealer, type StoreHealing } from './store-healing.ts'
 
@@ -21,14 +21,15 @@ interface Parts {
   readonly isClosed: () => boolean
 }
 
-const goOnMs = 200
+/** How long it heals in one go. Deaths are noticed in between. */
+const healMs = 200
 
 export class Sweep {
   readonly #parts: Parts
   readonly #storeHealer = new StoreHealer()
   /** Where the next page of silent processes starts: those that hold something must not hide the others. */
   #silentAfter: string | undefined
-  /** Opening the store left some lapsed leases unhealed. */
+  /** There is more to heal, left by opening the store or by the last sweep. */
   hasMore: boolean
   /** When it last ran, wall time. */
   sweptAt: number | null = null
@@ -42,18 +43,22 @@ export class Sweep {
     return this.#storeHealer.close()
   }
 
-  /** Does what opening the store had no time for; a little at a time, so that deaths are noticed in between. */
+  /** Does some of what was left. */
   async goOn(): Promise<void> {
-    const { environment, own, isClosed } = this.#parts
-    const until = environment.monotonic() + goOnMs
     try {
-      const isOver = () => isClosed() || environment.monotonic() >= until
-      const { more } = await heal({ ...own(), isOver }, [])
-      this.hasMore = more
+      await this.#healSome([])
     } catch (error) {
       this.hasMore = false
       this.#logFailure(error)
     }
+  }
+
+  async #healSome(deaths: readonly Death[]): Promise<void> {
+    const { environment, own, isClosed } = this.#parts
+    const until = environment.monotonic() + healMs
+    const isOver = () => isClosed() || environment.monotonic() >= until
+    const { more } = await heal({ ...own(), isOver }, deaths)
+    this.hasMore = more
   }
 
   async run(): Promise<void> {
@@ -72,7 +77,7 @@ export class Sweep {
       if (hasEnded) await this.#parts.missing()
       const deaths = deathsAmong(ended)
       // Usually there is nothing to do, and then nobody should wait for a write that changes nothing.
-      if (isDue || deaths.length > 0) await heal(healing, deaths)
+      if (isDue || deaths.length > 0) await this.#healSome(deaths)
       else await endAmong(healing, silent.instances)
       this.#silentAfter = silent.next ?? undefined
       await this.#warnNear(healing, near)
