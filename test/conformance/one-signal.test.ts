@@ -52,6 +52,7 @@ forEachEngine((engine) => {
       const asked = [
         hf.queue('jobs').next({ waitMs: 5_000, signal }),
         hf.locks.acquireLock('deploy', { waitMs: 5_000, signal }),
+        hf.locks.runBatch(`run ${round}`, ['a'], () => {}, { signal }),
       ]
       await env.advance(6_000)
       await Promise.all(asked)

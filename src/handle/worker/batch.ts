@@ -7,6 +7,7 @@
  * Not guaranteed: that an item is handled exactly once. If a process dies after an effect and before its record, the
  * item is handled again.
  */
+import { onAbort } from '../../abort.ts'
 import { messageOf } from '../../domain/failure.ts'
 import { concurrencyFor } from '../../domain/run.ts'
 import { fitText } from '../../domain/text.ts'
@@ -40,10 +41,11 @@ export class Batch<Item> {
   readonly #items: BatchItems<Item>
   readonly #handler: BatchHandler<Item>
   readonly #options: BatchOptions<Item>
-  readonly #signal: AbortSignal
-  readonly #stopping = new AbortController()
-  /** Fires when no further item may be started. */
-  readonly #over: AbortSignal
+  readonly #closing: AbortSignal
+  /** Aborted when the lock is lost, the handle closes, or the caller asks for it: handlers are told. */
+  readonly #interrupted = new AbortController()
+  /** Aborted when no further item may be started. */
+  readonly #over = new AbortController()
   /**
    * Keys in the order they were started, minus the settled ones at the front. Everything before the first one is done.
    */
@@ -71,12 +73,7 @@ export class Batch<Item> {
     this.#items = items
     this.#handler = handler
     this.#options = options
-    this.#signal = AbortSignal.any([
-      parts.lease.signal,
-      parts.closing,
-      ...(options.signal ? [options.signal] : []),
-    ])
-    this.#over = AbortSignal.any([this.#signal, this.#stopping.signal])
+    this.#closing = parts.closing
   }
 
   /**
@@ -84,6 +81,21 @@ export class Batch<Item> {
    * loss of its lock.
    */
   async work(): Promise<RunView> {
+    const signals = [this.#lease.signal, this.#closing, this.#options.signal]
+    const unheard = signals.map((signal) => onAbort(signal, () => this.#interrupt(signal?.reason)))
+    try {
+      return await this.#work()
+    } finally {
+      for (const each of unheard) each()
+    }
+  }
+
+  #interrupt(reason: unknown): void {
+    this.#interrupted.abort(reason)
+    this.#over.abort()
+  }
+
+  async #work(): Promise<RunView> {
     const known = await this.#runs.get(this.#run)
     if (known?.status === 'completed') return this.#workOnMore(known)
     const begun = await this.#begin(known)
@@ -102,7 +114,7 @@ export class Batch<Item> {
     this.#completion = known.completion
     const rest = this.#rest(known.cursor)
     try {
-      this.#ahead = await rest.next(this.#over)
+      this.#ahead = await rest.next(this.#over.signal)
       if (this.#ahead === null) return known
       const begun = await this.#reopen(known)
       return await this.#closed(await this.#workOn(begun, rest))
@@ -205,11 +217,11 @@ export class Batch<Item> {
     try {
       while (!(await this.#mustStop())) {
         const next = await this.#next(rest)
-        if (this.#over.aborted) continue
+        if (this.#over.signal.aborted) continue
         if (next === null || (await this.#mustStop())) return
         await this.#handle(next)
         const gapMs = this.#options.gapMs ?? gapMsDefault
-        if (gapMs > 0) await pause(this.#session.environment, gapMs, this.#over)
+        if (gapMs > 0) await pause(this.#session.environment, gapMs, this.#over.signal)
       }
     } catch (error) {
       this.#stop(isLost(error) ? 'its lock was lost' : `it broke: ${messageOf(error)}`)
@@ -220,12 +232,12 @@ export class Batch<Item> {
   async #next(rest: Rest<Item>): Promise<Work<Item> | null> {
     const ahead = this.#ahead
     this.#ahead = null
-    return ahead ?? rest.next(this.#over)
+    return ahead ?? rest.next(this.#over.signal)
   }
 
   async #mustStop(): Promise<boolean> {
     if (this.#stopReason !== null) return true
-    if (this.#signal.aborted || !this.#lease.isHeld) {
+    if (this.#interrupted.signal.aborted || !this.#lease.isHeld) {
       this.#stop(this.#lease.isHeld ? 'it was stopped' : 'its lock was lost')
       return true
     }
@@ -237,7 +249,7 @@ export class Batch<Item> {
 
   #stop(reason: string): void {
     this.#stopReason ??= fitText(reason, 2000)
-    this.#stopping.abort()
+    this.#over.abort()
   }
 
   async #handle({ item, key }: Work<Item>): Promise<void> {
@@ -263,14 +275,14 @@ export class Batch<Item> {
       run: this.#run,
       key,
       token: this.#lease.token,
-      signal: this.#signal,
+      signal: this.#interrupted.signal,
       assertHeld: () => this.#lease.assertHeld(),
     }
     try {
       const answer = await this.#handler(item, context)
       return { outcome: answer === 'skipped' ? ('skipped' as const) : ('done' as const) }
     } catch (error) {
-      if (this.#signal.aborted || isLost(error)) return null
+      if (this.#interrupted.signal.aborted || isLost(error)) return null
       return { outcome: 'failed' as const, error: fitText(messageOf(error), 10_000) }
     }
   }
