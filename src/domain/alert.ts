@@ -60,7 +60,7 @@ export interface AlertFacts {
   readonly deadLetters: number
   /** For each adapter, how long its oldest unsent delivery has been overdue. */
   readonly unsent: readonly { readonly adapter: string; readonly overdueMs: number }[]
-  /** Queues that are not paused, with the age of their oldest ready item. */
+  /** Queues that are not paused, with the age of their oldest ready item since it was added. */
   readonly waiting: readonly { readonly queue: string; readonly oldestReadyMs: number }[]
 }
 
@@ -104,7 +104,7 @@ export function decideAlerts(facts: AlertFacts): Alert[] {
     ...facts.waiting
       .filter(({ oldestReadyMs }) => oldestReadyMs > waitingMs)
       .map(({ queue, oldestReadyMs }) => {
-        const what = `queue ${queue} has had unclaimed work for ${formatDuration(oldestReadyMs)}`
+        const what = `queue ${queue} has unclaimed work that was added ${formatDuration(oldestReadyMs)} ago`
         return notice('oldest_waiting', what, 'start a worker for it')
       }),
   ]

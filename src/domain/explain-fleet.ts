@@ -1,7 +1,7 @@
 /** Why a queue hands out nothing, and what is known about an agent. */
 import { type BoundedCount, boundedText, counted } from './count.ts'
 import { formatDuration } from './duration.ts'
-import { type Explanation, explanation, healNow } from './explain.ts'
+import { type Explanation, explanation, healNow, nextInLine } from './explain.ts'
 import type { Holding, Judged } from './holding.ts'
 import type { Queue } from './queue.ts'
 
@@ -11,22 +11,27 @@ export interface QueueFacts {
   readonly waiting: BoundedCount
   readonly held: BoundedCount
   readonly quarantined: BoundedCount
+  /** Since it was added, which may be long before it became ready. */
   readonly oldestReadyMs: number | null
+  /** The delay of an item is over, and nothing has put it in line yet. */
+  readonly isDue: boolean
   readonly lockHolders: readonly Holding[]
 }
 
 export function explainQueue(facts: QueueFacts): Explanation {
-  const { queue, ready, waiting, held, quarantined, oldestReadyMs, lockHolders } = facts
+  const { queue, ready, waiting, held, quarantined, oldestReadyMs, isDue, lockHolders } = facts
   const evidence = [
     `${boundedText(ready)} ready, ${boundedText(held)} held, ${boundedText(waiting)} waiting${quarantined.count === 0 ? '' : `, ${boundedText(quarantined)} of them quarantined`}`,
-    ...(oldestReadyMs === null ? [] : [`the oldest has been ready for ${formatDuration(oldestReadyMs)}`]),
+    ...(oldestReadyMs === null ? [] : [`the oldest was added ${formatDuration(oldestReadyMs)} ago`]),
   ]
   if (queue.pausedAt !== null) return explainPaused(queue, 'it', evidence)
-  if (ready.count === 0) return explanation('waiting', 'nothing in it can be claimed now', { evidence })
-  return (
-    explainLocked(queue, lockHolders, 'its processing lock', evidence) ??
-    explanation('ready', `${boundedText(ready)} can be claimed now`, { evidence })
-  )
+  if (ready.count === 0 && !isDue)
+    return explanation('waiting', 'nothing in it can be claimed now', { evidence })
+  const locked = explainLocked(queue, lockHolders, 'its processing lock', evidence)
+  if (locked !== null) return locked
+  if (ready.count === 0)
+    return explanation('waiting', 'something in it is due', { evidence, next: [nextInLine] })
+  return explanation('ready', `${boundedText(ready)} can be claimed now`, { evidence })
 }
 
 /** Nothing of a paused queue can be claimed. */

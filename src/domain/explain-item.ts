@@ -1,6 +1,6 @@
 /** Why an item or a task is in its current state. */
 import { formatDuration } from './duration.ts'
-import { type Explanation, explainHeld, explanation, type SafeAct } from './explain.ts'
+import { type Explanation, explainHeld, explanation, nextInLine, type SafeAct } from './explain.ts'
 import { explainLocked, explainPaused } from './explain-fleet.ts'
 import type { Holding } from './holding.ts'
 import type { Item } from './item.ts'
@@ -58,7 +58,8 @@ function explainWaiting(facts: ItemFacts): Explanation {
   }
   if (item.waitingFor.length > 0) return explainBlocked(facts)
   if (item.runAt !== null) {
-    const inMs = Math.max(0, item.runAt - wall)
+    const inMs = item.runAt - wall
+    if (inMs <= 0) return explanation('waiting', 'it is due', { evidence: story(item), next: [nextInLine] })
     if (item.offeredTo !== null) {
       const what = `it is offered to ${item.offeredTo} alone for ${formatDuration(inMs)} more`
       return explanation('waiting', what, {

@@ -40,6 +40,9 @@ export const healNow: SafeAct = {
   because: 'reclaims what has lapsed and what dead holders held',
 }
 
+/** What happens to an item that is due. */
+export const nextInLine = { what: 'the next claim or recovery puts it in line', inMs: 0 } as const
+
 /** Explains something that is held: its holder is working, silent or lost. */
 export function explainHeld(holder: Holding, subject: string, evidence: readonly string[]): Explanation {
   const name = holder.agent ?? 'an unknown agent'

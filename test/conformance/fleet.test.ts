@@ -187,6 +187,20 @@ forEachEngine((engine) => {
       expect(await hf.fleet.explain('k')).toMatchObject(expected)
     })
 
+    test('says that an item is due before anything has put it in line, and since when it is there', async () => {
+      const { hf, env } = await engine.open({ background: false })
+      await hf.queue('q').add(1, { key: 'k', delayMs: 7_200_000 })
+      await env.advance(7_200_000)
+
+      const [item, queue] = [await hf.fleet.explain('k'), await hf.fleet.explain('q')]
+      await hf.recovery.detectAndRecoverStale()
+      const ready = await hf.fleet.explain('q')
+
+      expect(item).toMatchObject({ verdict: 'waiting', why: 'it is due' })
+      expect(queue).toMatchObject({ verdict: 'waiting', why: 'something in it is due' })
+      expect(ready.evidence).toContain('the oldest was added 2h ago')
+    })
+
     test('says what an item waits for, and whether that can still happen', async () => {
       const { hf } = await engine.open()
       const { item } = await hf.queue('q').add(1, { key: 'first' })

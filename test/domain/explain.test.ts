@@ -184,7 +184,14 @@ describe('an item', () => {
       why: 'it is not due for another 1m30s, because it failed once',
       evidence: ['failed once, 3 are allowed', 'last failure: boom'],
     })
-    expect(explained(job, item, { wall: at.wall + 100_000 })).toMatchObject({ next: [{ inMs: 0 }] })
+  })
+
+  test('whose delay or offer is over says that it is due', () => {
+    const item = itemIn(job, 'pending', { runAt: at.wall })
+    const due = { verdict: 'waiting', why: 'it is due', next: [{ inMs: 0 }] }
+
+    expect(explained(job, item)).toMatchObject(due)
+    expect(explained(task, itemIn(task, 'todo', { runAt: at.wall, offeredTo: 'bob' }))).toMatchObject(due)
   })
 
   test('in a state that is never claimed says which call leads on', () => {
@@ -432,13 +439,14 @@ describe('a queue', () => {
     held: exactly(0),
     quarantined: exactly(0),
     oldestReadyMs: 5_000,
+    isDue: false,
     lockHolders: [],
   }
 
   test('with items to claim is ready', () => {
     expect(explainQueue(facts)).toMatchObject({
       verdict: 'ready',
-      evidence: ['2 ready, 0 held, 1 waiting', 'the oldest has been ready for 5s'],
+      evidence: ['2 ready, 0 held, 1 waiting', 'the oldest was added 5s ago'],
     })
   })
 
@@ -451,10 +459,22 @@ describe('a queue', () => {
     })
   })
 
+  test('in which only a delay is over says so, unless its lock is held', () => {
+    const due = { ...facts, ready: exactly(0), oldestReadyMs: null, isDue: true }
+    const locked = { ...due, queue: queueOf(merge), lockHolders: [manual()] }
+
+    expect(explainQueue(due)).toMatchObject({
+      verdict: 'waiting',
+      why: 'something in it is due',
+      next: [{ inMs: 0 }],
+    })
+    expect(explainQueue(locked).why).toBe('its processing lock is held by ada')
+  })
+
   test('too long to count says so [S5e-4]', () => {
     expect(explainQueue({ ...facts, ready: { count: 10_000, more: true } })).toMatchObject({
       why: '10000+ can be claimed now',
-      evidence: ['10000+ ready, 0 held, 1 waiting', 'the oldest has been ready for 5s'],
+      evidence: ['10000+ ready, 0 held, 1 waiting', 'the oldest was added 5s ago'],
     })
   })
 

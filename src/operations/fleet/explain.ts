@@ -243,10 +243,11 @@ function queueStep(defined: DefinedQueue, of: Asked): Step<FleetExplanation> {
   const needs = need({
     ...glancesOf([defined]),
     items: heldNeeds.items,
+    nextDueAt: { select: 'nextDueAt', queue: queue.name },
     locks: { select: 'lock', name: processingLockName(queue.name) },
     history: historyOf('queue', queue.name),
   })
-  return ask(needs, ({ glances, items, locks, history }) => {
+  return ask(needs, ({ glances, items, nextDueAt, locks, history }) => {
     const [counted] = queueRows({ queues: { queues: [defined] }, items }, glances, of.context)
     const { ready, waiting, held, quarantined, oldestReadyMs } = required(counted, of)
     const explained = explainQueue({
@@ -256,6 +257,7 @@ function queueStep(defined: DefinedQueue, of: Asked): Step<FleetExplanation> {
       held,
       quarantined,
       oldestReadyMs,
+      isDue: nextDueAt !== null && nextDueAt <= of.context.wall,
       lockHolders: liveHolders(locks, of),
     })
     return tell(of, explained, { history })
