@@ -193,6 +193,15 @@ forEachEngine((engine) => {
     expect(await namesake.releaseProcessingLock()).toBe(false)
   })
 
+  test('extending answers with the lock as it is from then on, version included [Q9]', async () => {
+    const { q } = await openMerge(engine)
+    await q.acquireProcessingLock({ agent: 'worker-1', leaseMs })
+
+    const { capped: _, ...extended } = await q.extendLock({ agent: 'worker-1', extraMs: 1 })
+
+    expect(extended).toEqual(await q.getProcessingLock())
+  })
+
   test('extending always lengthens, is capped and says so, and is refused on an expired lock [Z6] [Q9]', async () => {
     const { q, env } = await openMerge(engine)
     const acquired = await q.acquireProcessingLock({ agent: 'worker-1', leaseMs })

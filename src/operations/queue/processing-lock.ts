@@ -166,6 +166,6 @@ export const extendLock = operation({
         const longer = { ...extended, version: item.version + 1 }
         changes.push(change('item', item, longer, 'item.extended', context, { extraMs }))
       }
-      return { changes, result: { ...viewLock(lock, context.now), capped } }
+      return { changes, result: { ...viewLock(after, context.now), capped } }
     }),
 })
