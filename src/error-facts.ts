@@ -49,6 +49,7 @@ export interface ErrorFacts {
     readonly waiting?: readonly string[]
     readonly mainSha?: string
     readonly testedAgainstSha?: unknown
+    readonly headSha?: unknown
   }
   /** How many times it failed, and how many it may. */
   ATTEMPTS_EXHAUSTED: { readonly subject: string; readonly failures: number; readonly maxAttempts: number }

@@ -35,13 +35,29 @@ export function assertFresh(item: Item, mainSha: string): void {
   })
 }
 
+/**
+ * Refuses a rebase of a head that is no longer the submitted one: it would replace the new head, which would then count
+ * as merged. A holder under whose grant the head changed has to say which one it rebased.
+ */
+export function assertRebasedFrom(item: Item, fromSha: string | undefined): void {
+  const { headSha, headChangedUnder } = item.data
+  const isSame = fromSha === undefined ? headChangedUnder !== item.token : fromSha === headSha
+  if (isSame) return
+  throw new HoldfastError('ILLEGAL_MOVE', {
+    what: `${describeItem(item)} was submitted again: its head is ${headSha}${fromSha === undefined ? '' : `, not ${fromSha}`}`,
+    next: 'rebase that head, and give it as `fromSha`',
+    facts: { subject: describeItem(item), from: item.state, to: 'testing', headSha },
+  })
+}
+
 export function withRebase(
   item: Item,
   rebase: { headSha: string; testedAgainstSha: string },
   wall: number,
 ): Item {
-  const count = typeof item.data.rebaseCount === 'number' ? item.data.rebaseCount : 0
-  return { ...item, data: { ...item.data, ...rebase, rebaseCount: count + 1, lastRebaseAt: wall } }
+  const { headChangedUnder: _, ...data } = item.data
+  const count = typeof data.rebaseCount === 'number' ? data.rebaseCount : 0
+  return { ...item, data: { ...data, ...rebase, rebaseCount: count + 1, lastRebaseAt: wall } }
 }
 
 /** The guarded way back: legal only if the workflow allows it and the target has moved on. */

@@ -41,7 +41,7 @@ export function submitAgain(
   assertNotDisturbing(open, workflow, fields)
   const { headSha, bead, priority = open.priority, maxAttempts = open.maxAttempts } = given
   // A new head makes every test result stale, so a holder working on the old one is sent back to rebase.
-  const untested = fields.includes('headSha') ? { testedAgainstSha: null } : {}
+  const untested = fields.includes('headSha') ? { testedAgainstSha: null, ...unseenBy(open) } : {}
   const edit = {
     priority,
     maxAttempts,
@@ -54,6 +54,11 @@ export function submitAgain(
   const isRedeclared = fields.includes('parent') || fields.includes('blockers')
   const waits = isRedeclared ? changeDependencies(open, { ...given, around }) : {}
   return editItem(open, { ...edit, ...delay, ...waits }, workflow)
+}
+
+/** The holder read the old head when it claimed the change. Recorded under its grant: the next holder reads the new one. */
+function unseenBy({ phase, token }: Item): Item['data'] {
+  return phase === 'held' ? { headChangedUnder: token } : {}
 }
 
 /** Whether its dependencies would change, in which case the items that wait for it must be loaded first. */

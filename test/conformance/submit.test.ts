@@ -112,6 +112,39 @@ forEachEngine((engine) => {
       })
     })
 
+    test('loses no head that is submitted while the old one is rebased or tested [Q4] [Q21]', async () => {
+      const { q } = await openMerge(engine)
+      const as = { agent: 'worker-1' }
+      const rebase = (headSha: string, fromSha?: string) =>
+        q.updateRebaseMetadata('w1', {
+          ...as,
+          headSha,
+          testedAgainstSha: 'base01',
+          ...(fromSha ? { fromSha } : {}),
+        })
+      await q.submit('w1', { headSha: 'aaaa' })
+      await q.nextWithLock(as)
+      await q.move('w1', 'rebasing', as)
+      await q.submit('w1', { headSha: 'bbbb' })
+
+      const blind = await refusal(() => rebase('aaaa01'))
+      const old = await refusal(() => rebase('aaaa01', 'aaaa'))
+      const rebased = await rebase('bbbb01', 'bbbb')
+      await q.submit('w1', { headSha: 'cccc' })
+      await q.move('w1', 'ready_to_merge', as)
+      await q.returnToRebasing('w1', 'base01', as)
+      const tested = await refusal(() => rebase('bbbb02'))
+      await q.release('w1', as)
+      await q.nextWithLock({ agent: 'worker-1' })
+      await q.move('w1', 'rebasing', as)
+
+      expect(blind).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { headSha: 'bbbb' } })
+      expect(old).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { headSha: 'bbbb' } })
+      expect(rebased.data).toMatchObject({ headSha: 'bbbb01', testedAgainstSha: 'base01' })
+      expect(tested).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { headSha: 'cccc' } })
+      expect((await rebase('cccc01')).data).toMatchObject({ headSha: 'cccc01' })
+    })
+
     test('cannot change the head of a running merge, and says who merges [Q4]', async () => {
       const { q } = await openMerge(engine)
       await q.submit('w1', { headSha: 'aaaa' })

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import {
   assertFresh,
   assertHeadSha,
+  assertRebasedFrom,
   isFresh,
   isPastCancelling,
   returnItem,
@@ -35,6 +36,46 @@ describe('the id of a commit or change', () => {
   })
 })
 
+describe('the head of a rebase', () => {
+  const claimed = itemIn(merge, 'rebasing', { data: { headSha: 'aaaa' } })
+  const submit = (item: typeof claimed, headSha: string) =>
+    submitAgain(item, merge, { headSha }, { around: { dependents: [], awaited: [] }, wall: at.wall })
+
+  test('of the head that was claimed needs no proof', () => {
+    expect(() => assertRebasedFrom(claimed, undefined)).not.toThrow()
+    expect(() => assertRebasedFrom(claimed, 'aaaa')).not.toThrow()
+  })
+
+  test.each([undefined, 'aaaa'])('of %s is refused once another head was submitted [Q21]', (fromSha) => {
+    const refusal = refusalOf(() => assertRebasedFrom(submit(claimed, 'bbbb'), fromSha))
+
+    expect(refusal).toMatchObject({ code: 'ILLEGAL_MOVE', facts: { to: 'testing', headSha: 'bbbb' } })
+  })
+
+  test('of the new head is recorded, and needs no proof the next time', () => {
+    const changed = submit(claimed, 'bbbb')
+
+    assertRebasedFrom(changed, 'bbbb')
+    const rebased = withRebase(changed, { headSha: 'bbbb01', testedAgainstSha: 'main1' }, at.wall)
+
+    expect(rebased.data).toMatchObject({ headSha: 'bbbb01', testedAgainstSha: 'main1', rebaseCount: 1 })
+    expect(rebased.data).not.toHaveProperty('headChangedUnder')
+    expect(() => assertRebasedFrom(rebased, undefined)).not.toThrow()
+  })
+
+  test('by the next holder, who has read the new head, needs no proof', () => {
+    const changed = submit(claimed, 'bbbb')
+
+    expect(() => assertRebasedFrom({ ...changed, token: changed.token + 1 }, undefined)).not.toThrow()
+  })
+
+  test('after a new head that nobody held the change for needs no proof', () => {
+    const free = submit(itemIn(merge, 'pending', { data: { headSha: 'aaaa' } }), 'bbbb')
+
+    expect(free.data).not.toHaveProperty('headChangedUnder')
+  })
+})
+
 describe('freshness', () => {
   test('a change tested against the current target is fresh', () => {
     expect(isFresh(ready, 'main1')).toBe(true)
@@ -65,7 +106,13 @@ describe('freshness', () => {
     expect(isFresh(changed, 'main1')).toBe(false)
     expect(changed).toEqual({
       ...ready,
-      data: { bead: 'b-7', headSha: 'head2', testedAgainstSha: null, rebaseCount: 2 },
+      data: {
+        bead: 'b-7',
+        headSha: 'head2',
+        testedAgainstSha: null,
+        headChangedUnder: ready.token,
+        rebaseCount: 2,
+      },
       version: ready.version + 1,
     })
   })

@@ -169,7 +169,7 @@ describe('a held change', () => {
     const after = again(held, { headSha: 'bbbb', priority: 1, maxAttempts: 9 })
 
     expect(after).toMatchObject({ phase: 'held', agent: 'ada', priority: 1, maxAttempts: 9 })
-    expect(after.data).toEqual({ headSha: 'bbbb', testedAgainstSha: null })
+    expect(after.data).toEqual({ headSha: 'bbbb', testedAgainstSha: null, headChangedUnder: held.token })
   })
 
   test.each<[string, Omit<Submission, 'headSha'>]>([

@@ -41,7 +41,7 @@ const absurdNumbers = [Number.POSITIVE_INFINITY, 1e300, -1e300, 2 ** 53, 0.5]
 
 /** Free text, ids that are only looked up, and names from other programs: any character is allowed. */
 const freeText =
-  /(^|\.)(reason|pauseReason|keptBack|note|title|body|context|error|message|code|stack|update|evidence|startTime|bootId|pidNamespace|hostName|testedAgainstSha|mainSha|mergedSha|paths\.0|patterns\.0|path|ref|refs\.0|id|instance|alive\.0|ids\.0|waiter|after|prefix|states\.0|subject|delivery|parent|blockers\.0|dependsOn\.0|location|engineVersion|version|node|recoveryError|synchronousCommit|synchronousStandbys|formerStandbys)$/
+  /(^|\.)(reason|pauseReason|keptBack|note|title|body|context|error|message|code|stack|update|evidence|startTime|bootId|pidNamespace|hostName|testedAgainstSha|fromSha|mainSha|mergedSha|paths\.0|patterns\.0|path|ref|refs\.0|id|instance|alive\.0|ids\.0|waiter|after|prefix|states\.0|subject|delivery|parent|blockers\.0|dependsOn\.0|location|engineVersion|version|node|recoveryError|synchronousCommit|synchronousStandbys|formerStandbys)$/
 /** Any JSON, or the caller's own facts. */
 const jsonValue = /(^|\.)(payload|result|progress|metadata|cursor|content|value|data|journal|history)(\.|$)/
 

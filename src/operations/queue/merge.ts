@@ -4,6 +4,7 @@ import { completeItem, isCompletedUnder, moveItem } from '../../domain/item-end.
 import {
   assertFresh,
   assertHeadSha,
+  assertRebasedFrom,
   isFresh as isItemFresh,
   returnItem,
   withRebase,
@@ -26,12 +27,16 @@ export const updateRebaseMetadata = operation({
     ...itemInput(),
     headSha: sha().describe('The rebased change.'),
     testedAgainstSha: target(),
+    fromSha: sha()
+      .optional()
+      .describe('The head that was rebased. Refused if another one has been submitted since.'),
   }),
   decide(rows, input, context) {
     assertHeadSha(input.headSha)
     const { item, workflow, late } = heldItem(rows, input, context)
     const moved = moveItem(item, workflow, 'testing', context)
     if (moved === null) return reply(viewItem(item, context.now))
+    assertRebasedFrom(item, input.fromSha)
     const { headSha, testedAgainstSha } = input
     const after = withRebase(moved, { headSha, testedAgainstSha }, context.wall)
     const event = { kind: 'item.rebased', detail: { testedAgainstSha } } as const
