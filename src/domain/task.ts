@@ -9,15 +9,7 @@ import { assertHolds } from './item-end.ts'
 import { recordProgress } from './item-loss.ts'
 import { offerItem, promoteItem } from './item-waiting.ts'
 import type { Json } from './json.ts'
-import {
-  type Claimant,
-  type Holder,
-  hasLapsed,
-  isExpired,
-  isSameHolder,
-  type Judging,
-  renew,
-} from './lease.ts'
+import { type Claimant, type Holder, hasLapsed, isSameHolder, type Judging, renew } from './lease.ts'
 import { type ItemRules, type ReclaimedItem, recoverItem } from './recovery.ts'
 import { stateOf, type Workflow } from './workflow.ts'
 
@@ -98,11 +90,11 @@ function wordsOf(item: Item) {
 export function assertMayEdit(
   item: Item,
   { agent, token, force }: Claimant & { force?: boolean | undefined },
-  now: number,
+  at: Judging,
 ): { late: boolean } {
   // The command line adds the token of a lease that may be lost by now, which must not stop an operator.
-  if (token !== undefined && !force) return assertHolds(item, { agent, token }, now)
-  if (item.phase !== 'held' || force || isExpired(item, now)) return { late: false }
+  if (token !== undefined && !force) return assertHolds(item, { agent, token }, at.now)
+  if (item.phase !== 'held' || force || hasLapsed(item, at)) return { late: false }
   throw heldError(
     item,
     'give the token of your grant, wait until the lease ends, or use `force` with a `reason`',

@@ -157,6 +157,26 @@ forEachEngine((engine) => {
       expect([within.outcome, after.outcome]).toEqual(['held', 'acquired'])
     })
 
+    test('keeps others from changing a task, or taking over a run, that its holder can still finish [S5-16]', async () => {
+      const { hf, env } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
+      const [bob, eve] = [{ agent: 'bob' }, { agent: 'eve' }]
+      const { id } = await hf.tasks.addTask('t')
+      await claimedTask(hf.tasks.claimTaskForAgent(id, { ...bob, leaseMs: 1_000 }))
+      await take(hf, 'press', { ...bob, leaseMs: 1_000, run: 'spring' })
+      await hf.runs.start('spring', { ...bob, lock: 'press' })
+      await take(hf, 'other', { ...eve, run: 'spring' })
+      await env.advance(30_000)
+
+      const moved = await refusalCode(() => hf.tasks.updateTask(id, { ...eve, status: 'Review' }))
+      const resumed = await refusalCode(() => hf.runs.resume('spring', { ...eve, lock: 'other' }))
+      const done = await hf.tasks.completeTask(id, bob)
+      const { progress } = await hf.runs.record('spring', { ...bob, done: 1 })
+
+      expect([moved, resumed]).toEqual(['HELD', 'HELD'])
+      expect(done.status).toBe('Done')
+      expect(progress).toMatchObject({ status: 'running', done: 1 })
+    })
+
     test('takes a new grace period from whoever opens it with one [S5-16]', async () => {
       const { hf, env, store } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
       await hf.queue('jobs').add('p')

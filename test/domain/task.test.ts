@@ -121,20 +121,32 @@ describe('a change of a task', () => {
     ['a held one with force, whatever token it had', held, { force: true, token: held.token - 1 }],
     ['a held one by its holder', held, { token: held.token }],
   ])('is allowed on %s [T14]', (_, item, request) => {
-    expect(assertMayEdit(item, { agent: 'ada', token: undefined, ...request }, at.now)).toEqual({
+    expect(assertMayEdit(item, { agent: 'ada', token: undefined, ...request }, at)).toEqual({
       late: false,
     })
   })
 
+  test.each([{ manualGraceMs: 1_000 }, { isDoubtful: true }])(
+    'is refused on one whose lease lapsed but is spared: %o [S5-16]',
+    (sparing) => {
+      const spared = aTask('in_progress', { instance: null, expiresAt: at.now - 1 })
+      const stranger = { agent: 'bob', token: undefined }
+
+      const refusal = refusalOf(() => assertMayEdit(spared, stranger, { now: at.now, ...sparing }))
+
+      expect(refusal).toMatchObject({ code: 'HELD', facts: { holder: 'ada' } })
+    },
+  )
+
   test('by a holder whose lease lapsed is marked as late', () => {
-    expect(assertMayEdit(held, { agent: 'ada', token: held.token }, at.now + 30_001)).toEqual({ late: true })
+    expect(assertMayEdit(held, { agent: 'ada', token: held.token }, later(30_001))).toEqual({ late: true })
   })
 
   test('is refused to another agent, naming the holder, and to a former holder [T14] [E4]', () => {
     const bob = { agent: 'bob', token: undefined }
-    const stranger = refusalOf(() => assertMayEdit(held, bob, at.now))
-    const nameless = refusalOf(() => assertMayEdit({ ...held, agent: null }, bob, at.now))
-    const former = refusalOf(() => assertMayEdit(held, { agent: 'ada', token: held.token - 1 }, at.now))
+    const stranger = refusalOf(() => assertMayEdit(held, bob, at))
+    const nameless = refusalOf(() => assertMayEdit({ ...held, agent: null }, bob, at))
+    const former = refusalOf(() => assertMayEdit(held, { agent: 'ada', token: held.token - 1 }, at))
 
     expect(stranger).toMatchObject({ code: 'HELD', facts: { holder: 'ada', expiresAt: held.expiresAt } })
     expect(nameless.facts.holder).toBe('an unknown agent')

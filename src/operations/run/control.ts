@@ -1,6 +1,6 @@
 /** Runs under their locks: start, resume, pause, fail, reopen, remove. */
 import * as z from 'zod'
-import { isExpired } from '../../domain/lease.ts'
+import { hasLapsed, type Judging } from '../../domain/lease.ts'
 import { assertOwn, type Lock } from '../../domain/lock.ts'
 import {
   failRun,
@@ -135,7 +135,7 @@ export const resume = operation({
     const { token } = requireGrant(input.run, input.lock, locks, input.token, context)
     return ask({ others: { select: 'lock', name: before.lock } }, ({ others }) => {
       const grant = { lock: input.lock, token }
-      if (isOrphanedBy(before, grant)) assertLost(before, others, context.now)
+      if (isOrphanedBy(before, grant)) assertLost(before, others, context)
       const after = resumeRun(before, { ...grant, total: input.total }, context)
       const kind = after.status === 'completed' ? 'run.completed' : 'run.resumed'
       return changedRun(before, after, kind, context)
@@ -144,8 +144,8 @@ export const resume = operation({
 })
 
 /** Nobody may take over a run while its holder's lock is still live, even under another lock's name. */
-function assertLost(progress: Run, locks: readonly Lock[], now: number): void {
-  const holding = locks.find((lock) => lock.token === progress.token && !isExpired(lock, now))
+function assertLost(progress: Run, locks: readonly Lock[], at: Judging): void {
+  const holding = locks.find((lock) => lock.token === progress.token && !hasLapsed(lock, at))
   if (!holding) return
   throw new HeldError({
     subject: `run ${progress.run}`,

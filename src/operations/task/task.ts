@@ -171,7 +171,7 @@ export const updateTask = operation({
     }
     const item = requireItem(rows.item, taskQueue, ref, token)
     const { workflow } = requireQueue(rows.defined, taskQueue)
-    const { late } = assertMayEdit(item, { agent: context.agent, token, force }, context.now)
+    const { late } = assertMayEdit(item, { agent: context.agent, token, force }, context)
     assertVersion(item, expectedVersion)
     const edited = editTask(item, edit as TaskEdit, context.agent, context.wall)
     if (dependsOn === undefined) {
