@@ -13,6 +13,8 @@ export interface ItemFacts {
   readonly workflow: Workflow
   /** Who holds it; null if it is not held. */
   readonly holder: Holding | null
+  /** How long its holder's lapsed lease is still spared. */
+  readonly sparedMs: number
   /** The items it waits for that still exist. */
   readonly blockers: readonly Item[]
   /** 1-based position in line, if it is ready. */
@@ -29,7 +31,7 @@ export function explainItem(facts: ItemFacts): Explanation {
     case 'closed':
       return explainClosed(facts)
     case 'held':
-      return explainHeld(facts.holder as Holding, 'it', story(facts.item))
+      return explainHeld(facts.holder as Holding, 'it', story(facts.item), facts.sparedMs)
     case 'waiting':
       return explainWaiting(facts)
     case 'ready':

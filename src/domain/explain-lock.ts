@@ -7,7 +7,7 @@ import type { Run } from './run.ts'
 export interface LockFacts {
   readonly name: string
   /** The rows of its slots, each with its holder, soonest expiry first. */
-  readonly slots: readonly { readonly lock: Lock; readonly holder: Holding }[]
+  readonly slots: readonly { readonly lock: Lock; readonly holder: Holding; readonly sparedMs: number }[]
   readonly waiting: number
 }
 
@@ -18,14 +18,14 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
   if (!first) return explanation('free', 'nobody holds it', { evidence: line, can: [acquire] })
   const free = explainFreeSlots(name, slots, line)
   if (free !== null) return free
-  const { lock, holder } = first
+  const { lock, holder, sparedMs } = first
   if (lock.delayedSince !== null) {
     return explanation('waiting', 'its holder was lost, and it is kept free for the delay it had asked for', {
       evidence: line,
       next: [{ what: 'the first in line gets it', inMs: Math.max(0, holder.remainingMs) }],
     })
   }
-  if (isOver(holder)) {
+  if (!isTaken(first)) {
     return explanation('free', `the lease of ${holder.agent} has lapsed: whoever asks next gets it`, {
       holder,
       evidence: line,
@@ -39,7 +39,11 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
     ...(slots.length > 1 ? [`${slots.length} slots are taken`] : []),
     ...line,
   ]
-  return explainHeld(holder, 'it', evidence)
+  return explainHeld(holder, 'it', evidence, sparedMs)
+}
+
+function isTaken({ holder, sparedMs }: LockFacts['slots'][number]): boolean {
+  return !isOver(holder) || sparedMs > 0
 }
 
 /** Null if no slot is free. A slot that is held, or kept for a delay, under another count keeps everyone out. */
@@ -48,7 +52,7 @@ function explainFreeSlots(
   slots: LockFacts['slots'],
   line: readonly string[],
 ): Explanation | null {
-  const taken = slots.filter(({ holder }) => !isOver(holder))
+  const taken = slots.filter(isTaken)
   const count = taken[0]?.lock.slots ?? 0
   const free = count - taken.length
   if (free <= 0 || taken.some(({ lock }) => lock.slots !== count)) return null
@@ -60,7 +64,7 @@ function explainFreeSlots(
 }
 
 /** `holder` holds the run's lock; null if nobody holds it for this run. */
-export function explainRun(run: Run, holder: Holding | null): Explanation {
+export function explainRun(run: Run, holder: Holding | null, sparedMs = 0): Explanation {
   const evidence = [
     `${run.done} done, ${run.failed} failed, ${run.skipped} skipped${run.total === null ? '' : ` of ${run.total}`}`,
     `under lock ${run.lock}`,
@@ -68,7 +72,7 @@ export function explainRun(run: Run, holder: Holding | null): Explanation {
   if (run.status === 'completed') return explanation('closed', 'it is completed', { evidence })
   if (run.status === 'running') {
     return holder
-      ? explainHeld(holder, 'the run', evidence)
+      ? explainHeld(holder, 'the run', evidence, sparedMs)
       : explanation('stuck', 'it is marked as running, but nobody holds its lock', {
           evidence,
           next: [{ what: 'the next recovery pauses it', inMs: 0 }],

@@ -43,8 +43,13 @@ export const healNow: SafeAct = {
 /** What happens to an item that is due. */
 export const nextInLine = { what: 'the next claim or recovery puts it in line', inMs: 0 } as const
 
-/** Explains something that is held: its holder is working, silent or lost. */
-export function explainHeld(holder: Holding, subject: string, evidence: readonly string[]): Explanation {
+/** Explains something that is held: its holder is working, silent or lost. `sparedMs`: how long a lapsed lease still is. */
+export function explainHeld(
+  holder: Holding,
+  subject: string,
+  evidence: readonly string[],
+  sparedMs: number,
+): Explanation {
   const name = holder.agent ?? 'an unknown agent'
   const facts = { holder, evidence }
   if (isOrphaned(holder)) {
@@ -57,8 +62,9 @@ export function explainHeld(holder: Holding, subject: string, evidence: readonly
   if (isLost(holder)) {
     return explanation('stuck', `the lease of ${name} lapsed ${formatDuration(-holder.remainingMs)} ago`, {
       ...facts,
-      next: [{ what: `the next claim or recovery frees ${subject}`, inMs: 0 }],
-      can: [healNow],
+      next: [{ what: `the next claim or recovery frees ${subject}`, inMs: sparedMs }],
+      // Nothing reclaims it before.
+      can: sparedMs > 0 ? [] : [healNow],
     })
   }
   return explanation('held', `${name} holds it`, {

@@ -102,6 +102,11 @@ export function lapsesAt(row: Lapsing, { manualGraceMs }: Pick<Judging, 'manualG
   return (row.expiresAt ?? 0) + spareMs(row, manualGraceMs)
 }
 
+/** How much longer the store spares a lease that has expired; 0 once it may be taken. */
+export function sparedForMs(row: Lapsing, at: Pick<Judging, 'now' | 'manualGraceMs'>): number {
+  return isExpired(row, at.now) ? Math.max(0, lapsesAt(row, at) - at.now) : 0
+}
+
 /** A process that renews needs no grace, and a lock in its delay after a loss has no holder to spare. */
 function spareMs({ instance, delayedSince = null }: Lapsing, manualGraceMs = 0): number {
   return instance === null && delayedSince === null ? manualGraceMs : 0

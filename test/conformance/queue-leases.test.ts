@@ -177,6 +177,18 @@ forEachEngine((engine) => {
       expect(progress).toMatchObject({ status: 'running', done: 1 })
     })
 
+    test('says until when a lapsed lease is spared, not that it is free [S5-16]', async () => {
+      const { hf, env } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
+      const { item } = await hf.queue('jobs').add('p')
+      await claimed(hf.queue('jobs').next({ leaseMs: 1_000 }))
+      await take(hf, 'press', { leaseMs: 1_000 })
+      await env.advance(31_000)
+
+      const spared = { verdict: 'stuck', next: [{ inMs: 30_000 }], can: [] }
+      expect(await hf.fleet.explain(item.id)).toMatchObject(spared)
+      expect(await hf.fleet.explain('press')).toMatchObject(spared)
+    })
+
     test('takes a new grace period from whoever opens it with one [S5-16]', async () => {
       const { hf, env, store } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
       await hf.queue('jobs').add('p')

@@ -28,6 +28,7 @@ function explained(workflow: Workflow, item: ItemFacts['item'], facts: Partial<I
     queue: queueOf(workflow),
     workflow,
     holder: null,
+    sparedMs: 0,
     blockers: [],
     position: null,
     lockHolders: [],
@@ -223,7 +224,7 @@ describe('an item', () => {
 describe('a lock', () => {
   const slot = (fields = {}, now = at.now) => {
     const lock = aLock(fields)
-    return { lock, holder: holding(lock, 'alive', now) }
+    return { lock, holder: holding(lock, 'alive', now), sparedMs: 0 }
   }
 
   test('that nobody holds is free, whoever waits in line', () => {
@@ -242,6 +243,16 @@ describe('a lock', () => {
     const slots = [slot({}, later(ms).now)]
 
     expect(explainLock({ name: 'press', slots, waiting: 0 })).toMatchObject({ verdict: 'free' })
+  })
+
+  test('whose lapsed lease is spared is not free yet, nor is its last slot', () => {
+    const lapsed = later(ada.leaseMs + 1).now
+    const spared = (fields = {}) => ({ ...slot(fields, lapsed), sparedMs: 5_000 })
+    const explain = (fields: object) => explainLock({ name: 'press', slots: [spared(fields)], waiting: 0 })
+
+    expect(explain({})).toMatchObject({ verdict: 'stuck', next: [{ inMs: 5_000 }], can: [] })
+    expect(explain({ slots: 1 }).verdict).toBe('stuck')
+    expect(explain({ slots: 2 })).toMatchObject({ verdict: 'free', why: '1 of its 2 slots is free' })
   })
 
   test('in its delay after a loss waits for the end of that', () => {

@@ -17,6 +17,7 @@ import {
 } from '../../domain/holding.ts'
 import type { Instance } from '../../domain/instance.ts'
 import type { Item } from '../../domain/item.ts'
+import { sparedForMs } from '../../domain/lease.ts'
 import type { Lock } from '../../domain/lock.ts'
 import { type LockLine, maxWaiters } from '../../domain/lock-line.ts'
 import type { Message } from '../../domain/message.ts'
@@ -176,6 +177,7 @@ function itemStep(found: Item, closed: readonly string[], of: Asked): Step<Fleet
       queue,
       workflow: workflowOf(defined as DefinedQueue),
       holder: item.phase === 'held' ? describeHolding(item, known, context.now) : null,
+      sparedMs: sparedForMs(item, context),
       blockers,
       position: item.phase === 'ready' ? line.ahead + 1 : null,
       lockHolders: liveHolders(locks, of),
@@ -194,8 +196,9 @@ function hostOf(item: Item, { processes }: Asked): ItemFacts['host'] {
 /** Live holders of a queue's processing lock, soonest expiry first. */
 function liveHolders(locks: readonly Lock[], { processes, context }: Asked): Holding[] {
   return locks
-    .map((lock) => describeHolding(lock, processes, context.now))
-    .filter((holder) => !isLost(holder))
+    .map((lock) => ({ lock, holder: describeHolding(lock, processes, context.now) }))
+    .filter(({ lock, holder }) => !isLost(holder) || sparedForMs(lock, context) > 0)
+    .map(({ holder }) => holder)
     .sort((left, right) => left.remainingMs - right.remainingMs)
 }
 
@@ -209,7 +212,11 @@ function lockStep({ locks, waiting }: LockLine, of: Asked): Step<FleetExplanatio
   return ask(needs, ({ instances, history }) => {
     const known = { ...of.processes, instances: [...instances, ...of.processes.instances] }
     const slots = locks
-      .map((lock) => ({ lock, holder: describeHolding(lock, known, of.context.now) }))
+      .map((lock) => ({
+        lock,
+        holder: describeHolding(lock, known, of.context.now),
+        sparedMs: sparedForMs(lock, of.context),
+      }))
       .sort((left, right) => left.holder.remainingMs - right.holder.remainingMs)
     return tell(of, explainLock({ name: of.id, slots, waiting }), { history })
   })
@@ -234,7 +241,7 @@ function runStep(run: Run, of: Asked): Step<FleetExplanation> {
   return ask(needs, ({ locks, history }) => {
     const lock = locks.find(({ token, delayedSince }) => token === run.token && delayedSince === null)
     const holder = lock ? describeHolding(lock, of.processes, of.context.now) : null
-    return tell(of, explainRun(run, holder), { history })
+    return tell(of, explainRun(run, holder, lock ? sparedForMs(lock, of.context) : 0), { history })
   })
 }
 
