@@ -1,6 +1,6 @@
 /** Stored events, their checkpoint and images. */
 import type { GrantEnd, Loss } from '../domain/crash-pattern.ts'
-import type { Image, StoredEvent, Subject } from '../domain/event.ts'
+import type { EventKind, Image, StoredEvent, Subject } from '../domain/event.ts'
 import type { Horizon } from '../domain/horizon.ts'
 
 /** Where the retained events begin; everything earlier is in the images. */
@@ -27,13 +27,22 @@ export interface SealedEvents {
   readonly count: number
 }
 
+/** Null lets every event pass. */
+export interface EventFilter {
+  readonly of: { readonly subject: Subject; readonly id: string } | null
+  readonly subject: Subject | null
+  readonly kinds: readonly EventKind[] | null
+  /** Events of this queue and its items. */
+  readonly queue: string | null
+}
+
 export interface EventSelectors {
   events: [
     {
       since: number
       limit: number
       /** Only events about one thing. */
-      of: { readonly subject: Subject; readonly id: string } | null
+      of: EventFilter['of']
       newest: boolean
       /** Only events before this sequence number. */
       before?: number | undefined
@@ -41,12 +50,11 @@ export interface EventSelectors {
     readonly StoredEvent[],
   ]
   /**
-   * Events about one kind of thing. They have no index, so at most `window` events of all kinds are examined. `next` is
-   * the number to continue from; null if there is nothing more.
+   * Events that pass a filter. They have no index, so at most `window` events are examined: of everything, or of one
+   * thing. `next` is the number to continue from; null if there is nothing more.
    */
   eventsAbout: [
-    {
-      subject: Subject
+    EventFilter & {
       since: number
       before: number | null
       newest: boolean

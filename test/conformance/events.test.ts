@@ -82,6 +82,48 @@ forEachEngine((engine) => {
     expect(await refusalCode(() => hf.execute('events.list', { id: 'key-1' }))).toBe('INVALID')
   })
 
+  test.each<[string, Omit<EventOptions, 'since' | 'signal'>]>([
+    ['kinds', { kinds: ['item.claimed', 'state.set'] }],
+    ['a queue', { queue: 'jobs' }],
+    ['a kind of thing and a queue', { subject: 'item', queue: 'jobs' }],
+    ['kinds and one thing', { subject: 'state', id: 'key-1', kinds: ['state.set'] }],
+    ['all that pass no event', { subject: 'lock', kinds: ['item.claimed'] }],
+  ])('events that pass a filter by %s are found page by page, in either direction', async (_, filter) => {
+    const { hf } = await engine.open({ background: false })
+    for (let number = 0; number < 3; number++) {
+      await hf.queue('jobs').add(number)
+      await hf.queue('jobs').next()
+      await hf.queue('others').add(number)
+      await hf.state(`key-${number % 2}`).set(number)
+    }
+    const { subject, id, kinds, queue } = filter
+    const wanted = (await readFeed(hf)).filter(
+      (event) =>
+        (subject ?? event.subject) === event.subject &&
+        (id ?? event.id) === event.id &&
+        (kinds?.includes(event.kind) ?? true) &&
+        (queue === undefined || event.queue === queue || (event.subject === 'queue' && event.id === queue)),
+    )
+    const pages = async (newest: boolean) => {
+      const all: number[][] = []
+      for (let from: number | null | undefined; from !== null; ) {
+        const start = from === undefined ? {} : { [newest ? 'before' : 'since']: from }
+        const page = { ...filter, ...start, newest, limit: 2 }
+        const { events, next } = await hf.execute('events.list', page)
+        all.push(events.map(({ seq }) => seq))
+        from = next
+      }
+      return all
+    }
+
+    const forward = await pages(false)
+    const backward = await pages(true)
+
+    expect(forward.flat()).toEqual(wanted.map(({ seq }) => seq))
+    expect(backward.reverse().flat()).toEqual(wanted.map(({ seq }) => seq))
+    expect(await refusalCode(() => hf.execute('events.list', { id: 'key-1', queue: 'jobs' }))).toBe('INVALID')
+  })
+
   test('each change of an item has its event, in order, with agent and token [Q25] [X2]', async () => {
     const { hf, env } = await engine.open()
     const q = hf.queue('main', { workflow: 'merge' })

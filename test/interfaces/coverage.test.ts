@@ -51,6 +51,8 @@ const unoffered: Record<string, string> = {
   'queue.retry ref': 'queue retry-failed finds the items itself',
   'queue.retry expectedVersion': 'queue retry-failed finds the items itself',
   'events.list newest': 'the newest are the default; --oldest and --since say otherwise',
+  'events.list kinds': 'its own --kind says it, as for events follow',
+  'events.list queue': 'its own --queue says it, as for events follow',
   'locks.acquireLock wait': '--wait takes a duration',
   'locks.acquireLock waiter': '--wait keeps its place itself',
   'locks.reserve holding': 'the tokens kept beside the store say it',

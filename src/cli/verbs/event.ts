@@ -2,7 +2,7 @@
 
 import { eventKinds } from '../../domain/event.ts'
 import type { EventPage, EventView } from '../../operations/event/event.ts'
-import { assertFilter, type EventFilter, isWanted } from '../../operations/event/filter.ts'
+import { assertFilter, type EventFilter } from '../../operations/event/filter.ts'
 import { lines } from '../drawing.ts'
 import { untilInterrupted } from '../interrupt.ts'
 import { readValue } from '../value.ts'
@@ -32,7 +32,7 @@ const filterOptions: readonly OwnOption[] = [
   { flags: '--queue <name>', description: 'Only events of this queue and its items.' },
 ]
 
-/** The filters that `hf.events` has and `events.list` has not. */
+/** Options of their own, because the list of all kinds would fill the help. */
 function filterIn({ options, view }: Call): Pick<EventFilter, 'kinds' | 'queue'> {
   const { kind, queue } = options as { kind?: readonly string[]; queue?: string }
   const known = { name: 'kinds', kind: 'choices', choices: eventKinds, typed: '--kind' } as const
@@ -43,28 +43,25 @@ function filterIn({ options, view }: Call): Pick<EventFilter, 'kinds' | 'queue'>
   return filter
 }
 
-const pageSize = 1000
-
-/** Reads on until there are as many as asked for. `next` continues from there, as that of the operation does. */
+/**
+ * Reads on until there are as many as asked for, because one read searches only so many events. `next` continues from
+ * there, as that of the operation does.
+ */
 async function listWanted(call: Call<'events.list'>): Promise<EventPage> {
   const filter = filterIn(call)
   const newest = call.options.oldest !== true && call.input.since === undefined
-  if (filter.kinds === undefined && filter.queue === undefined)
-    return call.execute('events.list', { ...call.input, newest })
   const { limit = 100, ...input } = call.input
   const found: EventView[] = []
-  let from: number | null | undefined
-  while (from !== null && found.length < limit) {
-    const start = from === undefined ? {} : { [newest ? 'before' : 'since']: from }
-    const page: EventPage = await call.execute('events.list', { ...input, ...start, newest, limit: pageSize })
-    const wanted = page.events.filter((event) => isWanted(event, filter))
-    if (newest) found.unshift(...wanted)
-    else found.push(...wanted)
-    from = page.next
-  }
-  if (found.length < limit) return { events: found, next: null }
-  const events = newest ? found.slice(-limit) : found.slice(0, limit)
-  return { events, next: (newest ? events[0] : events.at(-1))?.seq ?? null }
+  let next: number | null = null
+  do {
+    const start = next === null ? {} : { [newest ? 'before' : 'since']: next }
+    const asked = { ...input, ...filter, ...start, newest, limit: limit - found.length }
+    const page: EventPage = await call.execute('events.list', asked)
+    if (newest) found.unshift(...page.events)
+    else found.push(...page.events)
+    next = page.next
+  } while (next !== null && found.length < limit)
+  return { events: found, next }
 }
 
 export const verbs = [
@@ -72,7 +69,7 @@ export const verbs = [
     operation: 'events.list',
     summary: 'List the newest events, oldest first; with --since or --oldest, from there on.',
     isDefault: true,
-    hides: ['newest'],
+    hides: ['newest', 'kinds', 'queue'],
     options: [
       ...filterOptions,
       { flags: '--oldest', description: 'Begin with the oldest that is kept instead of showing the newest.' },

@@ -35,19 +35,22 @@ const eventView = view(() => ({
 /** One record of the audit log. */
 export type EventView = OutputOf<typeof eventView>
 
-/** Events in order, and the number to continue from: as `since`, or with `newest` as `before`. Null: no more events. */
+/**
+ * Events in order, and the number to continue from: as `since`, or with `newest` as `before`. Null: no more events. A
+ * read with a filter may find fewer than the limit, or none, long before it has searched everything.
+ */
 export interface EventPage {
   readonly events: EventView[]
   readonly next: number | null
 }
 
-/** Events that one read searches for those of one kind of thing: a few milliseconds. */
+/** Events that one read searches for those that pass a filter: a few milliseconds. */
 const maxWalked = 10_000
 
 export const list = operation({
   name: 'events.list',
   summary:
-    'List events after a sequence number, or the newest ones: all of them, of one kind of thing, or of one thing.',
+    'List events after a sequence number, or the newest ones: all of them, or those that pass the filters.',
   effect: 'read',
   input: () => ({
     since: fields
@@ -57,6 +60,11 @@ export const list = operation({
     before: fields.whole(0).optional().describe('Only events before this sequence number.'),
     subject: z.enum(subjects).optional().describe('Only events of this kind of thing.'),
     id: fields.text(300).optional().describe('Only events of the thing with this id; needs its kind.'),
+    kinds: z
+      .array(z.enum(eventKinds))
+      .optional()
+      .describe('Only events of these kinds, such as item.failed.'),
+    queue: fields.queue.optional().describe('Only events of this queue and its items.'),
     newest: z.boolean().optional().describe('The newest ones, but still oldest first.'),
     limit: fields
       .whole(0, fields.maxPage)
@@ -64,22 +72,14 @@ export const list = operation({
       .describe(`How many at most, up to ${fields.maxPage}; default 100.`),
   }),
   output: () => z.object({ events: z.array(eventView()), next: z.number().nullable() }),
-  needs({ since = 0, before, subject, id, newest = false, limit = 100 }) {
-    const isKind = subject !== undefined && id === undefined
+  needs({ since = 0, before, subject, id, kinds, queue, newest = false, limit = 100 }) {
     const of = subject === undefined || id === undefined ? null : { subject, id }
+    const isSearch = kinds !== undefined || queue !== undefined || (subject !== undefined && of === null)
+    const filter = { of, subject: subject ?? null, kinds: kinds ?? null, queue: queue ?? null }
+    const range = { since, before: before ?? null, limit, newest, window: maxWalked }
     return {
-      page: isKind ? null : { select: 'events', since, before, limit, of, newest },
-      found: isKind
-        ? {
-            select: 'eventsAbout',
-            subject,
-            since,
-            before: before ?? null,
-            limit,
-            newest,
-            window: maxWalked,
-          }
-        : null,
+      page: isSearch ? null : { select: 'events', since, before, limit, of, newest },
+      found: isSearch ? { select: 'eventsAbout', ...filter, ...range } : null,
       // Read after the events, so that a removal in between is noticed.
       checkpoint: { select: 'checkpoint' },
     }

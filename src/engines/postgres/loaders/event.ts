@@ -1,6 +1,6 @@
 /** Events, what retention left of removed ones, and the token floor. */
 import type { Horizon } from '../../../domain/horizon.ts'
-import type { Checkpoint, ImageRow } from '../../../port/event.ts'
+import type { Checkpoint, EventFilter, ImageRow } from '../../../port/event.ts'
 import { event, eventColumns } from '../../event-row.ts'
 import { walkedEvents } from '../../event-walk.ts'
 import { decodeAll, decodeFirst, locking, Parameters, query } from '../rows.ts'
@@ -28,6 +28,17 @@ cross join lateral (
 /** When the last events are asked for, one that is held back would be the last. */
 function endsFeed(newest: boolean, before: number | null | undefined): boolean {
   return newest && (before ?? null) === null
+}
+
+function wantedBy({ subject, kinds, queue }: Omit<EventFilter, 'of'>, parameters: Parameters): string {
+  const conditions = ['true']
+  if (subject !== null) conditions.push(`t.subject = ${parameters.add(subject)}`)
+  if (kinds !== null) conditions.push(`t.kind = any(${parameters.add(kinds)})`)
+  if (queue !== null) {
+    const name = parameters.add(queue)
+    conditions.push(`(t.queue = ${name} or (t.subject = 'queue' and t.id = ${name}))`)
+  }
+  return conditions.join(' and ')
 }
 
 export const eventLoaders = {
@@ -59,12 +70,14 @@ limit ${parameters.add(limit)}`
     }
   },
 
-  eventsAbout({ subject, since, before, newest, limit, window }, scope) {
+  eventsAbout({ of, subject, kinds, queue, since, before, newest, limit, window }, scope) {
     const parameters = new Parameters(scope)
+    const thing =
+      of === null ? '' : `and t.subject = ${parameters.add(of.subject)} and t.id = ${parameters.add(of.id)}`
     const columns = eventColumns.map((name) => `t.${name}`).join(', ')
     const order = newest ? 'desc' : 'asc'
     const looked = `from holdfast.event t
-where t.namespace = $1 and t.seq > ${parameters.add(since)} and t.seq < ${parameters.add(before ?? Number.MAX_SAFE_INTEGER)} and t.seq < ${horizon}
+where t.namespace = $1 ${thing} and t.seq > ${parameters.add(since)} and t.seq < ${parameters.add(before ?? Number.MAX_SAFE_INTEGER)} and t.seq < ${horizon}
 order by t.seq ${order}
 limit ${parameters.add(window)}`
     const counted = {
@@ -73,7 +86,7 @@ limit ${parameters.add(window)}`
     }
     const text = `select ${columns}
 from (select ${columns} ${looked}) t
-where t.subject = ${parameters.add(subject)}
+where ${wantedBy({ subject, kinds, queue }, parameters)}
 order by t.seq ${order}
 limit ${parameters.add(limit)}`
     return {

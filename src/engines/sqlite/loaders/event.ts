@@ -1,6 +1,6 @@
 /** Events, what retention keeps of removed ones, and the token floor. */
 import type { Horizon } from '../../../domain/horizon.ts'
-import type { Checkpoint, ImageRow } from '../../../port/event.ts'
+import type { Checkpoint, EventFilter, ImageRow } from '../../../port/event.ts'
 import { event, eventColumns } from '../../event-row.ts'
 import { walkedEvents } from '../../event-walk.ts'
 import { select } from '../rows.ts'
@@ -17,38 +17,59 @@ function halvings(distance: number): number[] {
   return distance < 1 ? [] : [distance, ...halvings(Math.floor(distance / 2))]
 }
 
+/** The index that has the events in order: all of them, or those of one thing. */
+function indexFor(of: EventFilter['of']): [index: string, condition: string, values: readonly string[]] {
+  return of === null
+    ? ['event_namespace', '', []]
+    : ['event_subject', 'and subject = ? and id = ?', [of.subject, of.id]]
+}
+
+function wantedBy({ subject, kinds, queue }: Omit<EventFilter, 'of'>) {
+  const conditions = [
+    ...(subject === null ? [] : ['subject = ?']),
+    ...(kinds === null ? [] : ['kind in (select value from json_each(?))']),
+    ...(queue === null ? [] : ["(queue = ? or (subject = 'queue' and id = ?))"]),
+  ]
+  const values = [
+    ...(subject === null ? [] : [subject]),
+    ...(kinds === null ? [] : [JSON.stringify(kinds)]),
+    ...(queue === null ? [] : [queue, queue]),
+  ]
+  return { condition: conditions.join(' and ') || 'true', values }
+}
+
 export const eventLoaders = {
   events(source, { since, limit, of, newest, before }) {
-    const [index, condition] =
-      of === null ? ['event_namespace', ''] : ['event_subject', 'and subject = ? and id = ?']
+    const [index, condition, thing] = indexFor(of)
     const sql = `select ${eventColumns.join(', ')}
 from event indexed by ${index}
 where namespace = ? ${condition} and seq > ? and seq < ?
 order by seq ${newest ? 'desc' : 'asc'}
 limit ${limit}`
-    const thing = of === null ? [] : [of.subject, of.id]
     const rows = source.connection
       .all(sql, source.namespace, ...thing, BigInt(since), BigInt(before ?? Number.MAX_SAFE_INTEGER))
       .map(event)
     return newest ? rows.reverse() : rows
   },
 
-  eventsAbout(source, { subject, since, before, newest, limit, window }) {
+  eventsAbout(source, { of, subject, kinds, queue, since, before, newest, limit, window }) {
     const order = newest ? 'desc' : 'asc'
-    const looked = `from event indexed by event_namespace
-where namespace = ? and seq > ? and seq < ?
+    const [index, condition, thing] = indexFor(of)
+    const looked = `from event indexed by ${index}
+where namespace = ? ${condition} and seq > ? and seq < ?
 order by seq ${order}
 limit ${window}`
-    const range = [source.namespace, BigInt(since), BigInt(before ?? Number.MAX_SAFE_INTEGER)]
+    const range = [source.namespace, ...thing, BigInt(since), BigInt(before ?? Number.MAX_SAFE_INTEGER)]
+    const wanted = wantedBy({ subject, kinds, queue })
     const events = source.connection
       .all(
         `select ${eventColumns.join(', ')}
 from (select ${eventColumns.join(', ')} ${looked})
-where subject = ?
+where ${wanted.condition}
 order by seq ${order}
 limit ${limit}`,
         ...range,
-        subject,
+        ...wanted.values,
       )
       .map(event)
     const [count, last] = source.connection.get(
