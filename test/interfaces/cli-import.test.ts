@@ -1,6 +1,8 @@
 /** `holdfast import`: a store is made for nothing less than an import, and people see how far it is. */
+import { execFileSync, spawn } from 'node:child_process'
 import { readdirSync } from 'node:fs'
-import { describe, expect, test } from 'vitest'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { aShell, type Shell } from '../support/cli.ts'
 import { type Fixture, fixtures, layFixture } from '../support/fixtures.ts'
 
@@ -41,6 +43,20 @@ describe.each(fixtures)('import of %s', (fixture) => {
     expect(seen.stderr).toMatch(/█.* 100 % {2}importing/)
     expect(seen.stdout).not.toContain('█')
   })
+})
+
+test.runIf(process.platform !== 'win32')('a pipe is imported whole, also into a new store', async () => {
+  const shell = shellWith('beads.jsonl')
+  const pipe = join(shell.folder, 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const writer = spawn('sh', ['-c', 'exec cat beads.jsonl > pipe'], { cwd: shell.folder, stdio: 'ignore' })
+  onTestFinished(() => void writer.kill('SIGKILL'))
+
+  const piped = await shell.json<{ imported: string[] }>('import', 'beads', 'pipe')
+  const again = await shell.json<{ known: string[] }>('import', 'beads', 'beads.jsonl')
+
+  expect(piped.imported.length).toBeGreaterThan(1)
+  expect(again.known).toEqual(piped.imported)
 })
 
 test('a refused file creates no store, names its rows and exits with code 2', async () => {

@@ -1,4 +1,5 @@
 /** `holdfast import`: takes over work from other programs. */
+import { createReadStream, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { counted } from '../../domain/count.ts'
 import type { Holdfast } from '../../handle/holdfast.ts'
@@ -11,7 +12,7 @@ import type { ImportOptions, ImportReport } from '../../import/report.ts'
 import type { TextSource } from '../../import/source.ts'
 import { importZjj } from '../../import/zjj.ts'
 import { type Drawing, lines } from '../drawing.ts'
-import { readStdin } from '../io.ts'
+import { readStdin, readText } from '../io.ts'
 import { ProgressLine } from '../progress-line.ts'
 import { type Call, type Verb, verb } from '../verb.ts'
 import type { View } from '../view.ts'
@@ -77,14 +78,23 @@ function pathOf({ io, rest: [file = ''] }: Call): string {
   return resolve(io.cwd, file)
 }
 
-/** Cached, because stdin can be read only once. */
-const stdinTexts = new WeakMap<Call, Promise<string>>()
+/** Cached, because stdin or a pipe can be read only once, and a new store is tried out first. */
+const pipedTexts = new WeakMap<Call, Promise<string>>()
 
 async function textOf(call: Call): Promise<TextSource> {
-  if (call.rest[0] !== '-') return pathOf(call)
-  const reading = stdinTexts.get(call) ?? readStdin(call.io)
-  stdinTexts.set(call, reading)
+  const isStdin = call.rest[0] === '-'
+  const path = pathOf(call)
+  if (!isStdin && !isPipe(path)) return path
+  const read = () => (isStdin ? readStdin(call.io) : readText(createReadStream(path), path))
+  const reading = pipedTexts.get(call) ?? read()
+  pipedTexts.set(call, reading)
   return { text: await reading }
+}
+
+/** Such as `<(bd export)`. */
+function isPipe(path: string): boolean {
+  const found = statSync(path, { throwIfNoEntry: false })
+  return found !== undefined && !found.isFile() && !found.isDirectory()
 }
 
 /** `--json` shows the rest. */
