@@ -149,14 +149,17 @@ function isKeptByShells(name: string): boolean {
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)
 }
 
+/**
+ * Null where there is no shell, as in some containers. The command runs without a guard too; only a kill -9 of `run`
+ * would then orphan it.
+ */
 function startGuard(): ChildProcess | null {
   if (process.platform === 'win32') return null
   const guard = spawn('/bin/sh', ['-c', guardScript], { stdio: ['pipe', 'ignore', 'ignore'], detached: true })
-  // The command runs without a guard too; only a kill -9 of `run` would then orphan it.
   guard.on('error', () => {})
   guard.stdin?.on('error', () => {})
   guard.unref()
-  return guard
+  return guard.pid === undefined ? null : guard
 }
 
 /** Exits as a shell would: 127 when there is no such command, 126 when it cannot be run. */

@@ -2,7 +2,7 @@
  * `run`: a command under a lease. Most run it in this process, because a second one would add nothing; what is killed
  * or sent a signal is a process of its own.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
@@ -14,6 +14,9 @@ import { inTerminal, keys, shellInTerminal } from '../support/pty.ts'
 /** Tests that each have a lock, an item or a task of their own share it. */
 const shared = sharedShell()
 beforeAll(async () => void (await shared.run('init')))
+
+/** In a mount namespace, a file can be hidden from one process. */
+const canHideFiles = spawnSync('unshare', ['-rm', 'true']).status === 0
 
 interface Run {
   readonly process: ChildProcess
@@ -263,6 +266,20 @@ await hf.close()`
     expect((await run.ended).code).toBe(5)
     await gone(run.pid)
     await gone(grandchild())
+  })
+
+  test.runIf(canHideFiles)('runs where there is no shell, as in some containers', async () => {
+    const hide = 'mount --bind /dev/null "$(readlink -f /bin/sh)" && exec "$0" "$@"'
+    const command = [process.execPath, '-p', '"ran"']
+    const run = [process.execPath, program, 'run', '--lock', 'no-shell', '--', ...command]
+
+    const { status, stdout } = spawnSync('unshare', ['-rm', '/bin/sh', '-c', hide, ...run], {
+      cwd: shared.folder,
+      env: cleanEnvironment(),
+      encoding: 'utf8',
+    })
+
+    expect({ status, stdout }).toEqual({ status: 0, stdout: 'ran\n' })
   })
 
   test('that needs a moment to end gets it, even if the grace period is longer than a timer [S5c-34]', async () => {
