@@ -152,7 +152,7 @@ async function itemLease(call: CommandCall, id: string) {
 }
 
 /** Whoever holds it: several agents, if it is a lock with slots. */
-async function leasesOn(call: CommandCall, { kind, name }: Leased): Promise<Held[]> {
+async function leasesOn(call: CommandCall, { kind, name }: Leased) {
   if (kind === 'item') {
     const lease = await itemLease(call, name)
     return lease === null ? [] : [lease]
