@@ -95,6 +95,79 @@ test('calls that share the first batch prepare each statement once [S5e-6]', asy
   expect(prepared).toEqual([...new Set(prepared)])
 })
 
+/** Ends as many processes at once, each of which holds `items`; returns how many statements that took for each. */
+async function statementsPerEnd(count: number, items: number): Promise<number> {
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(own.newStore()), { background: false, recovery: false })
+  const ids = Array.from({ length: count }, (_, index) => `process-${index}`)
+  const machine = { bootId: 'boot', hostName: 'host', pidNamespace: 'pid', startTime: null }
+  await hf.queue('q').addMany(ids.map((payload) => ({ payload })))
+  for (const [pid, id] of ids.entries())
+    await hf.execute('instance.start', { id, pid, ...machine }, { agent: id })
+  if (items > 0)
+    await Promise.all(
+      ids.map((id) =>
+        hf.execute('queue.claimMany', { queue: 'q', limit: items }, { agent: id, instance: id }),
+      ),
+    )
+  const before = proxy.statements
+
+  const ended = await Promise.all(
+    ids.map((id) => hf.execute('instance.end', { id, reason: 'over' }, { agent: id })),
+  )
+
+  expect(ended).toEqual(ids.map(() => ({ released: items, more: false })))
+  return (proxy.statements - before) / count
+}
+
+/** Runs 80 calls at once; returns how many statements that took for each. */
+async function statementsPerCall(call: (hf: Holdfast, index: number) => Promise<unknown>): Promise<number> {
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(own.newStore()), { background: false, recovery: false })
+  const before = proxy.statements
+  await Promise.all(Array.from({ length: 80 }, (_, index) => call(hf, index)))
+  return (proxy.statements - before) / 80
+}
+
+test('calls that each add to a new queue share a transaction', async () => {
+  expect(await statementsPerCall((hf, index) => hf.queue(`q-${index}`).add('work'))).toBeLessThan(6)
+})
+
+test('a call that is refused because of its input leaves the others their transaction', async () => {
+  const call = (hf: Holdfast, index: number) => {
+    const dedupeKey = index === 40 ? 'bad' : `workspace:${index}`
+    const submitted = hf.queue('q').submit(`key-${index}`, { headSha: 'abc1234', payload: 1, dedupeKey })
+    return index === 40 ? expect(submitted).rejects.toMatchObject({ code: 'INVALID' }) : submitted
+  }
+
+  expect(await statementsPerCall(call)).toBeLessThan(10)
+})
+
+test('a process that holds nothing ends in the same transaction as all others that end then', async () => {
+  expect(await statementsPerEnd(80, 0)).toBeLessThan(10)
+})
+
+test('calls that cannot be decided together do not load the rows of all others each time', async () => {
+  expect(await statementsPerEnd(80, 1)).toBeLessThan(60)
+})
+
+test('calls that have to wait for each other keep no others waiting', async () => {
+  const hf = await openHere(own.newStore(), { background: false, recovery: false })
+  const answered: string[] = []
+
+  const saved = Array.from({ length: 40 }, async (_, value) => {
+    await hf.state('document').set(value)
+    answered.push('save')
+  })
+  await saved[3]
+  await hf.queue('q').add('work')
+  const before = answered.length
+  await Promise.all(saved)
+
+  expect(before).toBeLessThan(20)
+  expect(await hf.state('document').get()).toMatchObject({ value: 39 })
+})
+
 test.each([{}, { subject: 'item' }] as const)(
   'the newest events (%j) include what was just written while another transaction ends [S5e-1]',
   async (about) => {

@@ -31,6 +31,8 @@ export class TcpProxy {
   refusals = 0
   /** How often a client has ended what it asked for with a Sync, which outside a transaction ends one. */
   syncs = 0
+  /** How many statements clients have had executed. */
+  statements = 0
   /** Each text that a client had prepared, as often as it did so. */
   readonly prepared: string[] = []
   /** The delay of each message, in each direction. */
@@ -137,6 +139,7 @@ export class TcpProxy {
   /** Whether a message of the client goes on to the server. */
   #pass(link: Link, message: Message): boolean {
     if (message.type === 'S') this.syncs++
+    if (message.type === 'B') this.statements++
     if (message.type === 'P') this.prepared.push(preparedText(message))
     if (!link.isCommit(message)) return true
     const fault = this.#fault ?? this.#faults?.() ?? null

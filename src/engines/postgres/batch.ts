@@ -105,6 +105,8 @@ export interface Done {
   readonly cascading: readonly Command[]
   /** Something was made ready. */
   readonly isReadier: boolean
+  /** One command kept all others from being decided alongside it. */
+  readonly isClosed: boolean
 }
 
 interface Member {
@@ -151,6 +153,8 @@ export class Batch {
   readonly #rung = new Set<number>()
   readonly #cascading: Command[] = []
   #alsoSearchesKeys = false
+  /** Something was decided under a name that others may hold too. */
+  #isLacking = false
   #isClosed = false
   #isReading = false
   /** The reads share one snapshot, which takes a transaction. */
@@ -163,7 +167,7 @@ export class Batch {
 
   /** Loads and decides. Throws the server's error or `RetryBatch`; the caller must then roll back. */
   async decide(): Promise<Done> {
-    const members = this.#batch.map((waiting) => this.#begin(waiting, true))
+    const members = this.#beginAll({ locks: true })
     await this.#load(members)
     const asking: [Member, readonly Need[]][] = []
     for (const member of inTurn(members)) {
@@ -171,7 +175,11 @@ export class Batch {
         this.#left.add(member.waiting)
       else this.#advance(member, member.needs, asking)
     }
-    if (asking.length > 0) await this.#answerAsking(asking)
+    this.#assertNotLacking()
+    if (asking.length > 0) {
+      await this.#answerAsking(asking)
+      this.#assertNotLacking()
+    }
     if (this.#alsoSearchesKeys) throw new RetryBatch('what looked like an id is not one')
     await this.#assertNotShort()
     return this.#done()
@@ -201,7 +209,7 @@ export class Batch {
    */
   async read(maxReads: number): Promise<Done> {
     this.#isReading = true
-    const members = this.#batch.map((waiting) => this.#begin(waiting, false))
+    const members = this.#beginAll({ locks: false })
     const first = members.flatMap(({ needs }) => needs)
     const items = this.#itemQueries(first)
     // A single statement is its own snapshot, but behind a pooler it still needs a transaction.
@@ -231,10 +239,33 @@ export class Batch {
   }
 
   #done(): Done {
-    const { isReadier } = this.#set
     // In order of arrival, whatever order they ran in.
     const left = this.#batch.filter((waiting) => this.#left.has(waiting))
-    return { answers: this.#answers, left, rung: this.#rung, cascading: this.#cascading, isReadier }
+    return {
+      answers: this.#answers,
+      left,
+      rung: this.#rung,
+      cascading: this.#cascading,
+      isReadier: this.#set.isReadier,
+      isClosed: this.#isClosed,
+    }
+  }
+
+  /** What is refused before anything is loaded, such as a bad cursor, does not concern the others. */
+  #beginAll({ locks }: { locks: boolean }): Member[] {
+    return this.#batch.flatMap((waiting) => {
+      try {
+        return [this.#begin(waiting, locks)]
+      } catch (error) {
+        this.#refuse(waiting, error)
+        return []
+      }
+    })
+  }
+
+  #refuse(waiting: Waiting, error: unknown): void {
+    if (!isHoldfastError(error)) throw error
+    this.#answers.push([waiting, { error }])
   }
 
   #begin(waiting: Waiting, locks: boolean): Member {
@@ -446,11 +477,10 @@ export class Batch {
     const { waiting, steps } = member
     const locks = waiting.prepared.operation.effect !== 'read'
     try {
-      // No prototype: some fields are named by text from the caller.
-      const rows: Record<string, unknown> = Object.create(null)
-      for (const { field, plan, answers } of needs) rows[field] = this.#read(plan, answers)
-      let step = steps.next(rows as Loaded<Needs>)
+      let step = steps.next(this.#rowsFor(needs))
       if (!step.done && this.#isUnneeded(step.value)) step = steps.next(noneWait(step.value))
+      const more = step.done ? [] : this.#planAll(step.value, locks, waiting)
+      if (!step.done && more.every(({ plan }) => loadsNothing(plan))) step = steps.next(this.#rowsFor(more))
       if (step.done) {
         this.#decided(member, step.value)
         return
@@ -458,16 +488,22 @@ export class Batch {
       for (const { plan } of needs) this.#set.reserve(plan, this.#itemsOf(plan), member)
       // Rows found by searching are in no list of reserved rows, so no other command may decide alongside this one.
       this.#isClosed ||= needs.some(({ plan }) => (plan.searched ?? []).length > 0)
-      asking.push([member, this.#planAll(step.value, locks, waiting)])
+      asking.push([member, more])
     } catch (error) {
       if (error instanceof NoSuchId) {
         waiting.alsoSearchesKeys = true
         this.#alsoSearchesKeys = true
         return
       }
-      if (!isHoldfastError(error)) throw error
-      this.#answers.push([waiting, { error }])
+      this.#refuse(waiting, error)
     }
+  }
+
+  #rowsFor(needs: readonly Need[]): Loaded<Needs> {
+    // No prototype: some fields are named by text from the caller.
+    const rows: Record<string, unknown> = Object.create(null)
+    for (const { field, plan, answers } of needs) rows[field] = this.#read(plan, answers)
+    return rows as Loaded<Needs>
   }
 
   #read(plan: Plan, answers: readonly (readonly Row[])[]): unknown {
@@ -495,7 +531,7 @@ export class Batch {
   }
 
   #decided({ waiting, needs }: Member, decision: Decision): void {
-    this.#assertExclusive(waiting, decision)
+    this.#noteLacking(waiting, decision)
     // A remark changes no row. Later commands learn of it through the names it was made under.
     if (decision.remarks?.length) this.#set.noteNames(needs.flatMap(({ plan }) => plan.names ?? []))
     for (const change of decision.changes) {
@@ -509,15 +545,19 @@ export class Batch {
   }
 
   /** A command that changes mostly-read rows must hold their names alone; one that takes a suspect, `suspects`. */
-  #assertExclusive(waiting: Waiting, decision: Decision): void {
+  #noteLacking({ moreNames }: Waiting, decision: Decision): void {
     const changed = decision.changes.filter(
       ({ table }) => table !== 'sealedEvents' && tables[table].isMostlyRead,
     )
     const names = [...changed.flatMap(namesOf), ...(decision.changes.some(takesSuspect) ? ['suspects'] : [])]
     const missing = names.filter((name) => !this.#names.isAlone(name))
-    if (missing.length === 0) return
-    for (const name of missing) waiting.moreNames.add(name)
-    throw new RetryBatch('a name needs an exclusive lock')
+    for (const name of missing) moreNames.add(name)
+    this.#isLacking ||= missing.length > 0
+  }
+
+  /** Only when all have decided: a batch that adds to a hundred new queues would otherwise run a hundred times. */
+  #assertNotLacking(): void {
+    if (this.#isLacking) throw new RetryBatch('a name needs an exclusive lock')
   }
 
   /** The second load. Nothing may block here, because others may be waiting for what this batch holds. */
@@ -588,6 +628,11 @@ function writersIn(column: unknown): string[] {
 /** A query whose answer nobody reads. */
 function unread(query: Query): AskedQuery {
   return { query, takers: [] }
+}
+
+/** A command often asks for the queues or runs of what it found, and found nothing. That takes no round trip. */
+function loadsNothing({ queries, items, line }: Plan): boolean {
+  return queries.length === 0 && items === undefined && line === undefined
 }
 
 function noneWait(needs: Needs): Loaded<Needs> {

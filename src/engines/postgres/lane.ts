@@ -421,13 +421,12 @@ export class Lane {
     }
   }
 
-  #answer({ answers, left, isReadier, ...done }: Done, { wrote }: { wrote: boolean }): void {
+  #answer({ answers, left, isReadier, isClosed, ...done }: Done, { wrote }: { wrote: boolean }): void {
     if (wrote) {
       this.#environment.reached?.('transaction.committed')
       this.#acknowledged = this.#sent
     }
-    for (const waiting of left) waiting.wasDeferred = true
-    this.#line.putBack(left.filter(({ isGivenUp }) => !isGivenUp))
+    this.#line.putOff(left, { answered: answers.length, isClosed })
     for (const [waiting, answer] of answers) {
       if ('error' in answer) waiting.reject(answer.error)
       else waiting.resolve(answer.result)

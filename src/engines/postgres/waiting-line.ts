@@ -69,6 +69,8 @@ export class WaitingLine {
   readonly #renewals: Waiting[]
   #own: Waiting[] = []
   #wasRenewal = false
+  /** How many commands may share the next batch. */
+  #maxTogether = maxBatch
 
   constructor(renewals: Waiting[]) {
     this.#renewals = renewals
@@ -104,6 +106,19 @@ export class WaitingLine {
     this.putBack(waiting)
   }
 
+  /**
+   * Puts back what a batch left undecided. If most of it has been left before, and again because one command closed the
+   * batch, the next ones are small: with all of them in each, a hundred would load their rows a hundred times. A batch
+   * that was not closed stays large, because others may decide alongside those that cannot.
+   */
+  putOff(left: readonly Waiting[], { answered, isClosed }: { answered: number; isClosed: boolean }): void {
+    const again = left.filter(({ wasDeferred }) => wasDeferred).length
+    const isFutile = isClosed && again > answered
+    this.#maxTogether = isFutile ? 2 * Math.max(1, answered) : Math.min(maxBatch, 2 * this.#maxTogether)
+    for (const waiting of left) waiting.wasDeferred = true
+    this.putBack(left.filter(({ isGivenUp }) => !isGivenUp))
+  }
+
   drop(given: ReadonlySet<Waiting>): void {
     this.#own = this.#own.filter((waiting) => !given.has(waiting))
   }
@@ -120,7 +135,7 @@ export class WaitingLine {
     const batch: Waiting[] = []
     const rest: Waiting[] = []
     let bytesLeft = maxBatchBytes
-    let roomLeft = maxBatch
+    let roomLeft = this.#maxTogether
     for (const waiting of from) {
       if (!isAlike(waiting, first)) {
         rest.push(waiting)

@@ -2,7 +2,7 @@
 import type { Queue } from '../../../domain/queue.ts'
 import type { Workflow } from '../../../domain/workflow.ts'
 import type { DefinedQueue, WorkflowRow } from '../../../port/queue.ts'
-import type { Row } from '../plan.ts'
+import type { Query, Row } from '../plan.ts'
 import { decodeFirst, Parameters, query } from '../rows.ts'
 import { columnsOf, decode, tables, youngerAt } from '../tables.ts'
 import type { Loaders } from './loader.ts'
@@ -44,15 +44,11 @@ export const queueLoaders = {
   queues({ names }, scope) {
     const parameters = new Parameters(scope)
     const some = names === null ? '' : `and t.name = any(${parameters.add(names)})`
+    const text = `${selectQueue} ${some}\norder by t.name\nlimit 10000`
+    const asked: Query = { text, values: parameters.values, youngerAt: queueYoungerAt }
     return {
       sharedNames: (names ?? []).map((name) => `queue:${name}`),
-      queries: [
-        {
-          text: `${selectQueue} ${some}\norder by t.name\nlimit 10000`,
-          values: parameters.values,
-          youngerAt: queueYoungerAt,
-        },
-      ],
+      queries: names?.length === 0 ? [] : [asked],
       searched: names === null ? ['queue'] : [],
       read: ([rows]) => (rows ?? []).map(definedQueue),
     }
