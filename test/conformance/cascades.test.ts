@@ -42,6 +42,32 @@ forEachEngine((engine) => {
     expect(await waiting(hf)).toEqual([])
   })
 
+  test('an item that waits for several is freed once they are all completed, also at once [S5c-10]', async () => {
+    const { hf } = await engine.open({ background: false })
+    const queue = hf.queue('q')
+    const blockers = (await queue.addMany([{ payload: 1 }, { payload: 2 }, { payload: 3 }])).ids
+    await queue.claimMany(3)
+    const { item } = await queue.add('behind', { blockers })
+    const { item: other } = await queue.add('behind the first', { blockers: blockers.slice(0, 1) })
+
+    await Promise.all(blockers.map((id) => queue.complete(id)))
+
+    expect(await queue.stats()).toMatchObject({ pending: 2, blocked: 0, completed: 3 })
+    expect((await queue.events(item.id)).filter(({ kind }) => kind === 'item.unblocked')).toHaveLength(3)
+    expect((await queue.events(other.id)).filter(({ kind }) => kind === 'item.unblocked')).toHaveLength(1)
+  })
+
+  test('an item and what waits for it can be removed at once [S5c-10]', async () => {
+    const { hf } = await engine.open({ background: false })
+    const queue = hf.queue('q')
+    const { item } = await queue.add('first')
+    const { item: behind } = await queue.add('behind', { blockers: [item.id] })
+
+    const answers = await Promise.all([queue.remove(behind.id), queue.remove(item.id)])
+
+    expect(answers).toEqual([true, true])
+  })
+
   test('no transaction frees more than 100 waiting items [S5e-11]', async () => {
     const { hf, change, submit, finish } = await openChange(engine)
     await addBehind(hf, change, 2 * freedAtOnce + 50)

@@ -143,6 +143,21 @@ test('a call that is refused because of its input leaves the others their transa
   expect(await statementsPerCall(call)).toBeLessThan(10)
 })
 
+test('completions that each free another item share a transaction', async () => {
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(own.newStore()), { background: false, recovery: false })
+  const queue = hf.queue('q')
+  const added = await Promise.all(Array.from({ length: 40 }, () => queue.add('first')))
+  await queue.claimMany(40)
+  await Promise.all(added.map(({ item }) => queue.add('second', { blockers: [item.id] })))
+  const before = proxy.statements
+
+  await Promise.all(added.map(({ item }) => queue.complete(item.id)))
+
+  expect((proxy.statements - before) / 40).toBeLessThan(3)
+  expect(await queue.stats()).toMatchObject({ completed: 40, pending: 40, blocked: 0 })
+})
+
 test('a process that holds nothing ends in the same transaction as all others that end then', async () => {
   expect(await statementsPerEnd(80, 0)).toBeLessThan(10)
 })

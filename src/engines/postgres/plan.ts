@@ -60,6 +60,8 @@ export interface Plan<Result = unknown> {
   readonly queries: readonly Query[]
   /** Tables searched by a condition, which would miss what an earlier command of the batch changed there. */
   readonly searched?: readonly (keyof Tables)[] | undefined
+  /** It looks for what waits for these, and would miss what an earlier command of the batch did with such an item. */
+  readonly awaited?: readonly string[] | undefined
   /** It looks for suspects and their holders, and would miss what an earlier command of the batch did with one. */
   readonly seeksSuspects?: boolean | undefined
   /** Whether a read a moment later could return more. */

@@ -91,7 +91,8 @@ export class WorkingSet {
     }
     const isSuspect = before?.suspectedAt != null || after?.suspectedAt != null
     if (isSuspect && before?.phase !== after?.phase) this.#movedSuspects = true
-    for (const blocker of after?.waitingFor ?? none) this.#blockers.add(blocker)
+    for (const item of [before, after])
+      for (const blocker of item?.waitingFor ?? none) this.#blockers.add(blocker)
     if (after) this.#items.set(after.id, after)
     else if (before) this.#items.delete(before.id)
   }
@@ -110,6 +111,7 @@ export class WorkingSet {
       (plan.names ?? none).some(isTaken) ||
       (plan.sharedNames ?? none).some(isTaken) ||
       (plan.searched ?? none).some((table) => this.#tables.has(table)) ||
+      this.isWaitedFor(plan.awaited ?? none) ||
       (plan.seeksSuspects === true && this.#movedSuspects) ||
       this.#reservesAny(plan, owner)
     )

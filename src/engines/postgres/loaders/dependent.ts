@@ -57,7 +57,7 @@ ${withQueue}
 order by t.id`
     return {
       queries: [locking({ text, values: parameters.values, youngerAt: itemYoungerAt }, scope, 'wait')],
-      searched: ['item'],
+      awaited: ids,
       // Includes what no longer waits: fewer than were asked for would mean that there are no more.
       read: ([rows]) => dependentsOf(rows).map(({ blocker: _, ...dependent }) => dependent),
     }
