@@ -16,6 +16,7 @@ import {
   renew,
   renewEveryMs,
   safetyMarginMs,
+  sparedForMs,
 } from '../../src/domain/lease.ts'
 import { ada, at, refusalOf } from './samples.ts'
 
@@ -441,5 +442,19 @@ describe('the guard of a holder', () => {
     )
 
     expect(refusal).toMatchObject({ code: 'LEASE_LOST', facts: { token: null, reason: 'it was cancelled' } })
+  })
+})
+
+describe('the grace of a lease that nobody renews', () => {
+  const manual = { expiresAt: now - 1_000, instance: null }
+
+  test('spares it after it expired, until the grace is over', () => {
+    expect(sparedForMs(manual, { now, manualGraceMs: 5_000 })).toBe(4_000)
+    expect(sparedForMs(manual, { now, manualGraceMs: 500 })).toBe(0)
+  })
+
+  test('is nothing to a lease that still runs, or that a process renews', () => {
+    expect(sparedForMs({ ...manual, expiresAt: now }, { now, manualGraceMs: 5_000 })).toBe(0)
+    expect(sparedForMs({ ...manual, instance: 'i-1' }, { now, manualGraceMs: 5_000 })).toBe(0)
   })
 })
