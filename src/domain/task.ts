@@ -110,7 +110,7 @@ export function assertMayRemove(item: Item, { force }: { force?: boolean | undef
 /** The task with its fields changed, one version higher. Only a holder can report progress. */
 export function editTask(item: Item, edit: TaskEdit, by: string, wall: number): Item {
   const { priority, progress, note, ...words } = edit
-  if (progress !== undefined && item.phase !== 'held') {
+  if (progress !== undefined && !(item.phase === 'held' && item.agent === by)) {
     throw illegalMove(item, 'progress', 'claim it first: only a holder can record progress')
   }
   const before = wordsOf(item)

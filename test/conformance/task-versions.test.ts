@@ -92,6 +92,20 @@ forEachEngine((engine) => {
       })
     })
 
+    test('records progress only for the holder, also once its lease has lapsed or by force [T14]', async () => {
+      const { hf, env } = await engine.open({ agent: 'ada', recovery: false })
+      await hf.tasks.addTask('Write the parser', { key: 'T-1' })
+      await claimedTask(hf.tasks.claimTaskForAgent('T-1', { agent: 'bob', leaseMs: 1_000 }))
+      const progress = { step: 1 }
+
+      const forced = () => hf.tasks.updateTask('T-1', { progress, force: true, reason: 'bob is away' })
+      expect(await refusalCode(forced)).toBe('ILLEGAL_MOVE')
+      await env.advance(2_000)
+      expect(await refusalCode(() => hf.tasks.updateTask('T-1', { progress }))).toBe('ILLEGAL_MOVE')
+
+      expect(await hf.tasks.updateTask('T-1', { agent: 'bob', progress })).toMatchObject({ progress })
+    })
+
     test('may move a task as its state allows, and In Progress needs a claim [T2]', async () => {
       const { hf } = await openWithTask(engine)
 
