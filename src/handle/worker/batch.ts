@@ -15,20 +15,14 @@ import { pause } from '../../environment.ts'
 import { isHoldfastError, NotFoundError } from '../../errors.ts'
 import type { RunView } from '../../operations/run/view.ts'
 import type { Lease } from '../../runtime/lease/held-lease.ts'
-import { allPages, chunksOf } from '../../runtime/session/pages.ts'
 import type { Session } from '../../runtime/session/session.ts'
 import type { Runs } from '../runs.ts'
 import type { BatchContext, BatchHandler, BatchItems, BatchOptions } from './batch-options.ts'
-import { keyOfItem } from './batch-options.ts'
 import { BatchSource } from './batch-source.ts'
+import { UnsettledItems, type Work } from './unsettled-items.ts'
 
-interface Work<Item> {
-  readonly item: Item
-  readonly key: string
-}
 type Rest<Item> = BatchSource<Work<Item>>
 
-const maxWindow = 200
 const gapMsDefault = 200
 
 /** One batch under its lock. */
@@ -38,7 +32,7 @@ export class Batch<Item> {
   readonly #run: string
   readonly #lock: string
   readonly #lease: Lease
-  readonly #items: BatchItems<Item>
+  readonly #unsettled: UnsettledItems<Item>
   readonly #handler: BatchHandler<Item>
   readonly #options: BatchOptions<Item>
   readonly #closing: AbortSignal
@@ -50,8 +44,6 @@ export class Batch<Item> {
    * Keys in the order they were started, minus the settled ones at the front. Everything before the first one is done.
    */
   readonly #order: { readonly key: string; settled: boolean }[] = []
-  /** Keys that were handed out and have no recorded outcome, or a failure that a later run is to repair. */
-  readonly #taken = new Set<string>()
   #completion: RunView['completion'] = 'processed'
   /** Read from the source before the run was reopened for it. */
   #ahead: Work<Item> | null = null
@@ -70,7 +62,7 @@ export class Batch<Item> {
     this.#run = parts.run
     this.#lock = parts.lock
     this.#lease = parts.lease
-    this.#items = items
+    this.#unsettled = new UnsettledItems(parts, items, options)
     this.#handler = handler
     this.#options = options
     this.#closing = parts.closing
@@ -151,65 +143,15 @@ export class Batch<Item> {
   }
 
   async #begin(known: RunView | null): Promise<RunView> {
-    const total = this.#options.total ?? (await this.#count(known))
+    const total = this.#options.total ?? (await this.#unsettled.count(known))
     const under = { lock: this.#lock, token: this.#lease.token, ...(total === undefined ? {} : { total }) }
     if (known) return this.#runs.resume(this.#run, under)
     const { completion } = this.#options
     return this.#runs.start(this.#run, { ...under, ...(completion === undefined ? {} : { completion }) })
   }
 
-  /**
-   * The number of distinct keys, if it can be known in advance. A run that continues has what is settled and what is
-   * left of the items: they need not include what was done before. If no item may fail, what failed is left too.
-   */
-  async #count(known: RunView | null): Promise<number | undefined> {
-    const items: unknown = this.#items
-    if (!Array.isArray(items) && !(items instanceof Set) && !(items instanceof Map)) return undefined
-    const keys = new Set(Array.from(items as Iterable<Item>, (item) => keyOfItem(item, this.#options)))
-    if (known === null) return keys.size
-    const needsAll = known.completion === 'successful'
-    const left = new Set(needsAll && known.failed > 0 ? await this.#failedKeys() : [])
-    for (const some of chunksOf([...keys], maxWindow))
-      for (const key of await this.#runs.remaining(this.#run, some)) left.add(key)
-    return left.size + (needsAll ? known.done + known.skipped : known.processed)
-  }
-
-  async #failedKeys(): Promise<string[]> {
-    const pages = await allPages((after: string | undefined) =>
-      this.#runs.outcomes(this.#run, { outcome: 'failed', limit: 1000, after }),
-    )
-    return pages.flatMap(({ outcomes }) => outcomes.map(({ key }) => key))
-  }
-
   #rest(cursor: unknown): Rest<Item> {
-    return new BatchSource(this.#unsettledFrom(cursor))
-  }
-
-  /** The items without an outcome. Looks up many at a time when the source is synchronous. */
-  async *#unsettledFrom(cursor: unknown): AsyncGenerator<Work<Item>> {
-    const source = typeof this.#items === 'function' ? this.#items(cursor) : this.#items
-    const most = Symbol.asyncIterator in source ? 1 : maxWindow
-    let window: Work<Item>[] = []
-    for await (const item of source) {
-      window.push({ item, key: keyOfItem(item, this.#options) })
-      if (window.length < most) continue
-      yield* await this.#unsettled(window)
-      window = []
-    }
-    yield* await this.#unsettled(window)
-  }
-
-  async #unsettled(window: readonly Work<Item>[]) {
-    // Filter before asking: an outcome recorded during the request may be missing from the answer, but its key was
-    // still taken when we started.
-    const fresh = window.filter(({ key }) => !this.#taken.has(key))
-    if (fresh.length === 0) return []
-    const keys = fresh.map(({ key }) => key)
-    const left = new Set(await this.#runs.remaining(this.#run, keys))
-    // Of several items with the same key, only the first: the others are the same work.
-    const rest = fresh.filter(({ key }) => left.delete(key))
-    for (const { key } of rest) this.#taken.add(key)
-    return rest
+    return new BatchSource(this.#unsettled.from(cursor))
   }
 
   /** Handles one item after the other. Several of these run side by side and share the source. */
@@ -265,7 +207,7 @@ export class Batch<Item> {
     })
     // When all items must succeed, a failed one is to be done again, so the cursor must not pass it.
     entry.settled = outcome.outcome !== 'failed' || this.#completion === 'processed'
-    if (entry.settled) this.#taken.delete(key)
+    if (entry.settled) this.#unsettled.settled(key)
     if (isLast) this.#last = progress
   }
 
