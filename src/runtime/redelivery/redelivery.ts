@@ -4,44 +4,19 @@
  * once. One failing delivery stops none of the others, and one that takes long delays none. It sleeps until something
  * is due.
  */
-import { type Adapter, type Delivered, inbox } from '../../delivery/adapter.ts'
-import { safetyMarginMs } from '../../domain/lease.ts'
+import { type Adapter, inbox } from '../../delivery/adapter.ts'
 import { inboxAdapter } from '../../domain/recipient.ts'
-import { fitText } from '../../domain/text.ts'
 import { settlesWithin } from '../../environment.ts'
-import { isHoldfastError } from '../../errors.ts'
-import { type DeliveryClaim, maxAdapters, maxClaimed } from '../../operations/message/retry.ts'
-import type { Undeliverable } from '../../operations/message/undeliverable.ts'
-import type { InputOf } from '../../operations/table.ts'
+import { maxAdapters } from '../../operations/message/retry.ts'
 import { chunksOf } from '../session/pages.ts'
 import type { Session } from '../session/session.ts'
-import { attempt, attemptLeaseMs } from './attempt.ts'
-
-/** What one round of redelivery did. */
-export interface RetryCounts {
-  /** Deliveries claimed, and settled messages. */
-  processed: number
-  /** Sent, for the first time or again. */
-  retried: number
-  /** Attempts that failed. */
-  failed: number
-  /** Messages that went up one level. */
-  escalated: number
-  /** Messages that became dead letters. */
-  dead: number
-  /** Postponed by a limit. */
-  deferred: number
-  /** Sent, but answered or taken over before that could be recorded. */
-  superseded: number
-}
+import { DeliveryPasses, type RetryCounts } from './delivery-passes.ts'
 
 const lookEveryMs = 10_000
 const soonMs = 20
 /** Longer than `soonMs`: every process has an inbox, so each message rings in all of them. */
 const inboxSoonMs = 250
 const maxJitterMs = 250
-/** Concurrent deliveries per adapter. */
-const maxLanes = 10
 /** How long a pass keeps the next look waiting. What a recipient takes longer for goes on alongside. */
 const passMs = 250
 
@@ -49,11 +24,8 @@ export class Redelivery {
   readonly #session: Session
   readonly #adapters = new Map<string, Adapter>([[inboxAdapter, inbox]])
   readonly #stopped = new AbortController()
-  readonly #passes = new Set<Promise<unknown>>()
-  /** How many lanes each adapter has. */
-  readonly #lanes = new Map<string, number>()
-  /** Adapters that had no free lane at the last look. */
-  readonly #passedOver = new Set<string>()
+  readonly #passes: DeliveryPasses
+  readonly #underWay = new Set<Promise<unknown>>()
   #cancelTimer: () => void = () => {}
   #wakesAt = Number.POSITIVE_INFINITY
   readonly #unlisten = new Map<string, () => void>()
@@ -65,6 +37,12 @@ export class Redelivery {
   constructor(session: Session, adapters: Readonly<Record<string, Adapter>>) {
     this.#session = session
     for (const [name, adapter] of Object.entries(adapters)) this.#adapters.set(name, adapter)
+    this.#passes = new DeliveryPasses({
+      session,
+      adapters: this.#adapters,
+      stopped: this.#stopped.signal,
+      onFree: () => this.ring(),
+    })
   }
 
   addAdapter(name: string, adapter: Adapter): void {
@@ -156,10 +134,7 @@ export class Redelivery {
   /** Not for adapters without a free lane: their lanes go on to whatever is due. */
   async #dueInMs(): Promise<number | null> {
     const due: number[] = []
-    const names = [...this.#adapters.keys()]
-    for (const name of names) if (this.#freeLanes(name) === 0) this.#passedOver.add(name)
-    const free = names.filter((name) => !this.#passedOver.has(name))
-    for (const adapters of chunksOf(free, maxAdapters)) {
+    for (const adapters of chunksOf(this.#passes.freeAdapters(), maxAdapters)) {
       const { dueInMs } = await this.#session.call('messages.nextDue', { adapters })
       if (dueInMs !== null) due.push(dueInMs)
     }
@@ -168,125 +143,13 @@ export class Redelivery {
 
   /** Handles everything that is due now: sends first, then settles what nobody answered. */
   pass(): Promise<RetryCounts> {
-    const passing = this.#pass()
+    const passing = this.#passes.run()
     const ended: Promise<unknown> = passing.then(
-      () => this.#passes.delete(ended),
-      () => this.#passes.delete(ended),
+      () => this.#underWay.delete(ended),
+      () => this.#underWay.delete(ended),
     )
-    this.#passes.add(ended)
+    this.#underWay.add(ended)
     return passing
-  }
-
-  async #pass(): Promise<RetryCounts> {
-    const counts: RetryCounts = {
-      processed: 0,
-      retried: 0,
-      failed: 0,
-      escalated: 0,
-      dead: 0,
-      deferred: 0,
-      superseded: 0,
-    }
-    await this.#sendAll(counts)
-    if (await this.#settleAll(counts)) await this.#sendAll(counts)
-    return counts
-  }
-
-  /** Adapters run concurrently: a slow one keeps no inbox waiting. */
-  async #sendAll(counts: RetryCounts): Promise<void> {
-    await settleAll([...this.#adapters].map(([name, adapter]) => this.#sendBy(name, adapter, counts)))
-  }
-
-  /** Where sending takes time, several lanes with one delivery each: none waits for the slowest of a batch. */
-  async #sendBy(name: string, adapter: Adapter, counts: RetryCounts): Promise<void> {
-    const lanes = Math.min(adapter === inbox ? 1 : maxLanes, this.#freeLanes(name))
-    const limit = adapter === inbox ? maxClaimed : 1
-    await settleAll(Array.from({ length: lanes }, () => this.#sendLane(name, adapter, limit, counts)))
-  }
-
-  #freeLanes(name: string): number {
-    return maxLanes - (this.#lanes.get(name) ?? 0)
-  }
-
-  async #sendLane(name: string, adapter: Adapter, limit: number, counts: RetryCounts): Promise<void> {
-    this.#lanes.set(name, (this.#lanes.get(name) ?? 0) + 1)
-    try {
-      await this.#sendDue(name, adapter, limit, counts)
-    } finally {
-      this.#lanes.set(name, (this.#lanes.get(name) ?? 0) - 1)
-      if (this.#passedOver.delete(name)) this.ring()
-    }
-  }
-
-  async #sendDue(name: string, adapter: Adapter, limit: number, counts: RetryCounts): Promise<void> {
-    const leaseMs = attemptLeaseMs(adapter)
-    while (!this.#stopped.signal.aborted) {
-      const requestedAt = this.#session.environment.monotonic()
-      const { claims, deferred, failed, undeliverable } = await this.#session.call('messages.claimDue', {
-        adapters: [name],
-        limit,
-        leaseMs,
-      })
-      if (claims.length + deferred + failed + undeliverable.length === 0) return
-      counts.processed += claims.length + deferred + failed
-      counts.deferred += deferred
-      counts.failed += failed
-      this.#logUndeliverable(undeliverable, counts)
-      const deadline = requestedAt + leaseMs - safetyMarginMs(leaseMs)
-      await settleAll(claims.map((claim) => this.#send(adapter, claim, deadline, counts)))
-    }
-  }
-
-  /** Sends a claimed delivery and records the result. Fails only if the store cannot be written. */
-  async #send(adapter: Adapter, claim: DeliveryClaim, deadline: number, counts: RetryCounts): Promise<void> {
-    const { id, token, version, envelope } = claim
-    const { environment, logger } = this.#session
-    environment.reached?.('delivery.claimed')
-    const limits = { deadline, stopped: this.#stopped.signal }
-    const result = await attempt(adapter, envelope, environment, limits)
-    environment.reached?.('delivery.sent')
-    try {
-      await this.#session.call('messages.record', { delivery: id, token, ...recordOf(result) })
-    } catch (error) {
-      // Answered, taken over or removed meanwhile: the store has newer information than we do.
-      if (!isHoldfastError(error) || (error.code !== 'LEASE_LOST' && error.code !== 'NOT_FOUND')) throw error
-      counts.superseded++
-      const found = error.facts.currentVersion ?? null
-      logger.info?.({ delivery: id, expected: version, found, reason: error.what }, 'message.conflict')
-      return
-    }
-    environment.reached?.('delivery.recorded')
-    if (result?.outcome === 'delivered') counts.retried++
-    if (result?.outcome !== 'failed') return
-    counts.failed++
-    logger.warn({ delivery: id, recipient: envelope.recipient, error: result.error }, 'delivery.failed')
-  }
-
-  /** True if a message was escalated, so that somebody new is to be told. */
-  async #settleAll(counts: RetryCounts): Promise<boolean> {
-    const { logger } = this.#session
-    let isEscalated = false
-    for (let more = true; more && !this.#stopped.signal.aborted; ) {
-      const settled = await this.#session.call('messages.settle', {})
-      counts.processed += settled.escalated.length + settled.dead.length + settled.deferred
-      counts.escalated += settled.escalated.length
-      counts.dead += settled.dead.length
-      counts.deferred += settled.deferred
-      for (const facts of settled.escalated) logger.warn(facts, 'message.escalated')
-      for (const facts of settled.dead) logger.warn(facts, 'message.dead')
-      this.#logUndeliverable(settled.undeliverable, counts)
-      isEscalated ||= settled.escalated.length > 0
-      more = settled.more
-    }
-    return isEscalated
-  }
-
-  #logUndeliverable(undeliverable: readonly Undeliverable[], counts: RetryCounts): void {
-    counts.processed += undeliverable.length
-    counts.failed += undeliverable.length
-    for (const { delivery, recipient, error } of undeliverable) {
-      this.#session.logger.warn({ delivery, recipient, error }, 'delivery.failed')
-    }
   }
 
   /** Stops sending; deliveries claimed but not sent are released at once. */
@@ -295,20 +158,6 @@ export class Redelivery {
     this.#stopped.abort()
     this.#cancelTimer()
     for (const unlisten of this.#unlisten.values()) unlisten()
-    await Promise.all(this.#passes)
+    await Promise.all(this.#underWay)
   }
-}
-
-function recordOf(result: Delivered | null): Omit<InputOf<'messages.record'>, 'delivery' | 'token'> {
-  if (result === null) return { outcome: 'released' }
-  return result.outcome === 'delivered'
-    ? { outcome: 'sent' }
-    : { outcome: 'failed', error: fitText(result.error, 2000) }
-}
-
-/** Waits for all of them to settle before it throws the first failure. */
-async function settleAll(promises: readonly Promise<unknown>[]): Promise<void> {
-  const all = await Promise.allSettled(promises)
-  const failed = all.find((each) => each.status === 'rejected')
-  if (failed) throw failed.reason
 }
