@@ -76,14 +76,15 @@ test('[S5-10] a call that has given up changes nothing, even if later calls of i
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(store), { background: false, environment: hurried, patienceMs })
   await hf.queue('q').add('before')
-  const inAWhile = () => new Promise((resolve) => hurried.timer(3_000, () => resolve(null), true))
+  const pause = (ms: number) => new Promise((resolve) => hurried.timer(ms, () => resolve(null), true))
   proxy.cut()
 
   // The first looks for the server; the other two wait behind it and share the next batch.
   const first = waitOf(() => hf.queue('q').add('first'))
-  await inAWhile()
+  await pause(3_000)
   const second = waitOf(() => hf.queue('q').add('second'))
-  await inAWhile()
+  // Long enough that the third still has time when the second has given up, on a busy machine too.
+  await pause(12_000)
   // The first item of a queue is tried twice, because the queue has to be created too.
   const third = hf.queue('new').add('third')
   await Promise.all([first, second])
