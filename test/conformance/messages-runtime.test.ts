@@ -206,6 +206,23 @@ forEachEngine((engine) => {
     expect(pigeon.heard).toMatchObject([{ id: message.id, attempt: 1 }])
   })
 
+  test('an attempt that takes long makes neither its retry nor an escalation late [A4] [A12]', async () => {
+    const post = await openPost(engine, { background: true })
+    const { env, messages } = post
+    const pigeon = await reachBob(post, async () => {
+      await new Promise<void>((arrived) => env.timer(1_000, arrived))
+      return { outcome: 'delivered' }
+    })
+    const { message } = await messages.sendWithAck('bob', { content: 1, delaysMs: [1_000], ladder: [] })
+
+    for (let step = 0; step < 25; step++) await env.advance(100)
+    const attempts = pigeon.heard.length
+    for (let step = 0; step < 35; step++) await env.advance(100)
+
+    expect(attempts).toBe(2)
+    expect(await messages.get(message.id)).toMatchObject({ state: 'dead', deliveries: [{ attempts: 2 }] })
+  })
+
   describe('while one recipient does not answer', () => {
     /** Erin's adapter is the same as bob's, and bob's never answers. */
     async function openHanging() {

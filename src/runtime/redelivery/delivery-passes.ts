@@ -34,8 +34,8 @@ interface Parts {
   readonly session: Session
   readonly adapters: ReadonlyMap<string, Adapter>
   readonly stopped: AbortSignal
-  /** An adapter that was passed over has a free lane again. */
-  readonly onFree: () => void
+  /** A lane has ended: its adapter is free again, and what it sent may soon be due again. */
+  readonly onLaneEnd: () => void
 }
 
 /** Concurrent deliveries per adapter, in all passes together. */
@@ -45,17 +45,17 @@ export class DeliveryPasses {
   readonly #session: Session
   readonly #adapters: ReadonlyMap<string, Adapter>
   readonly #stopped: AbortSignal
-  readonly #onFree: () => void
+  readonly #onLaneEnd: () => void
   /** How many lanes each adapter has. */
   readonly #lanes = new Map<string, number>()
   /** Adapters that had no free lane at the last look. */
   readonly #passedOver = new Set<string>()
 
-  constructor({ session, adapters, stopped, onFree }: Parts) {
+  constructor({ session, adapters, stopped, onLaneEnd }: Parts) {
     this.#session = session
     this.#adapters = adapters
     this.#stopped = stopped
-    this.#onFree = onFree
+    this.#onLaneEnd = onLaneEnd
   }
 
   /** Those that can send more. The others are passed over until one of their lanes ends. */
@@ -103,8 +103,10 @@ export class DeliveryPasses {
       await this.#sendDue(name, adapter, limit, counts)
     } finally {
       this.#lanes.set(name, (this.#lanes.get(name) ?? 0) - 1)
-      if (this.#passedOver.delete(name)) this.#onFree()
+      this.#passedOver.delete(name)
     }
+    // Not after a failure: it would fail again at once.
+    this.#onLaneEnd()
   }
 
   async #sendDue(name: string, adapter: Adapter, limit: number, counts: RetryCounts): Promise<void> {

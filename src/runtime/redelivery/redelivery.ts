@@ -41,7 +41,7 @@ export class Redelivery {
       session,
       adapters: this.#adapters,
       stopped: this.#stopped.signal,
-      onFree: () => this.ring(),
+      onLaneEnd: () => this.ring(),
     })
   }
 
