@@ -137,6 +137,15 @@ forEachEngine((engine) => {
     expect(await hf.locks.isAnyLocked()).toBe(false)
   })
 
+  test('work under a lock that was not named has the default lock, and gives it back', async () => {
+    const { hf } = await engine.open()
+
+    const answer = await hf.locks.withLock(undefined as never, () => hf.locks.isLockedBy())
+
+    expect(answer).toEqual({ outcome: 'finished', result: true })
+    expect(await hf.locks.isAnyLocked()).toBe(false)
+  })
+
   test('closing waits for the work under a lock', async () => {
     const { hf, env } = await engine.open()
     const started = gate()

@@ -142,12 +142,11 @@ export class Locks {
   ): Promise<LockedWork<Result>> {
     const acquired = await this.acquireLock(name, options)
     if (acquired.outcome === 'held') return acquired
-    const { token } = acquired.lock.lease
     try {
       return { outcome: 'finished', result: await work(acquired.lease ?? unrenewed(name)) }
     } finally {
       // How the work ended is what counts. An unanswered release is retried, or else the lock lapses.
-      await this.releaseLock(name, { token }).catch((error: unknown) => {
+      await this.releaseLock(acquired).catch((error: unknown) => {
         this.#session.logger.warn({ lock: name, error: String(error) }, 'release.failed')
       })
     }
