@@ -116,7 +116,7 @@ export class Messages {
    * is off.
    */
   async processRetries(): Promise<Readonly<RetryCounts>> {
-    if (this.#session.settings.recovery.onClaim) await this.#session.recovery.heal('claim')
+    if (this.#session.settings.recovery.onClaim) await this.#session.recovery.healIfPossible('claim')
     return this.#redelivery.pass()
   }
 

@@ -68,8 +68,10 @@ forEachEngine((engine) => {
       await claimed(dying.queue('jobs').next({ leaseMs: 3_600_000 }))
       await dying.locks.acquireLock('busy', { leaseMs: 3_600_000 })
       host.kill(101)
-      const waiter = await store.open({ environment: host.process(102), background: false, recovery })
-      return { q: waiter.queue('jobs'), waiter, env }
+      const { logger, named } = collectLogs()
+      const environment = host.process(102)
+      const waiter = await store.open({ environment, background: false, recovery, logger })
+      return { q: waiter.queue('jobs'), waiter, env, store, named }
     }
 
     async function outcomeOf(waiting: Promise<{ outcome: string }>, env: MovableEnvironment) {
@@ -89,6 +91,34 @@ forEachEngine((engine) => {
 
       expect(before.processing).toBe(1)
       expect(outcome).toBe('claimed')
+    })
+
+    test('a call that waits for work goes on although healing fails, which is logged [Q11] [S5c-13]', async () => {
+      const { q, env, store, named } = await openOrphaned({ ...off, onWait: true })
+      const mend = await store.damage.failRecovery()
+      const waiting = q.next({ waitMs: 10_000 })
+      await env.advance(3_000)
+      const failures = named('recovery.failed')
+      await mend()
+
+      const outcome = await outcomeOf(waiting, env)
+
+      expect(outcome).toBe('claimed')
+      expect(failures[0]).toMatchObject({ level: 'warn', facts: { trigger: 'waiter' } })
+    })
+
+    test('processRetries() sends although healing fails, which is logged [Q11]', async () => {
+      const { waiter, env, store, named } = await openOrphaned({ ...off, onClaim: true })
+      await waiter.messages.register('bob')
+      await waiter.messages.sendWithAck('bob', { content: 1, delaysMs: [1_000] })
+      await env.advance(1_000)
+      const mend = await store.damage.failRecovery()
+
+      const counts = await waiter.messages.processRetries()
+      await mend()
+
+      expect(counts).toMatchObject({ retried: 1 })
+      expect(named('recovery.failed')).toMatchObject([{ level: 'warn', facts: { trigger: 'claim' } }])
     })
 
     test.each([

@@ -60,14 +60,20 @@ export class Recovery {
   /** What a waiter does from time to time. Writes nothing, unless somebody is dead. */
   async healTheDead(): Promise<void> {
     const healing = this.#healingBy('waiter', {})
-    const deaths = await findDeaths(healing)
-    if (deaths.length > 0) await heal(healing, deaths)
+    await this.#ifPossible('waiter', async () => {
+      const deaths = await findDeaths(healing)
+      if (deaths.length > 0) await heal(healing, deaths)
+    })
+  }
+
+  healIfPossible(trigger: RecoveryTrigger): Promise<RecoveryReport | null> {
+    return this.#ifPossible(trigger, () => (trigger === 'open' ? this.#healAtOpen() : this.heal(trigger)))
   }
 
   /** A failure to heal is logged and keeps nobody from working. */
-  async healIfPossible(trigger: RecoveryTrigger): Promise<RecoveryReport | null> {
+  async #ifPossible<Done>(trigger: RecoveryTrigger, healing: () => Promise<Done>): Promise<Done | null> {
     try {
-      return await (trigger === 'open' ? this.#healAtOpen() : this.heal(trigger))
+      return await healing()
     } catch (error) {
       this.#parts.logger.warn({ trigger, error: String(error) }, 'recovery.failed')
       return null
