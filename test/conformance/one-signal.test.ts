@@ -62,7 +62,7 @@ forEachEngine((engine) => {
     expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
-  test('any number of runners of a batch cause no warning about listeners', async () => {
+  test('any number of runners of a batch, each listening to its signal, cause no warning', async () => {
     const { hf, env } = await engine.open()
     const items = Array.from({ length: 40 }, (_, index) => `item ${index}`)
     const warnings: string[] = []
@@ -72,7 +72,20 @@ forEachEngine((engine) => {
 
     let isOver = false
     const running = hf.locks
-      .runBatch('all', items, () => {}, { concurrency: 20 })
+      .runBatch(
+        'all',
+        items,
+        (_, { signal }) =>
+          new Promise<void>((resolve) => {
+            const done = () => {
+              signal.removeEventListener('abort', done)
+              resolve()
+            }
+            signal.addEventListener('abort', done)
+            env.timer(100, done)
+          }),
+        { concurrency: 20 },
+      )
       .finally(() => {
         isOver = true
       })

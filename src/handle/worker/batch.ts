@@ -7,6 +7,7 @@
  * Not guaranteed: that an item is handled exactly once. If a process dies after an effect and before its record, the
  * item is handled again.
  */
+import { setMaxListeners } from 'node:events'
 import { onAbort } from '../../abort.ts'
 import { messageOf } from '../../domain/failure.ts'
 import { concurrencyFor } from '../../domain/run.ts'
@@ -66,6 +67,8 @@ export class Batch<Item> {
     this.#handler = handler
     this.#options = options
     this.#closing = parts.closing
+    // All handlers get the same signal, and Node warns of a leak when more than ten listen to it.
+    setMaxListeners(0, this.#interrupted.signal)
   }
 
   /**
