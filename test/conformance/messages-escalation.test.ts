@@ -263,6 +263,17 @@ forEachEngine((engine) => {
       expect(pigeon.heard).toMatchObject([{ id: message.id, recipient: 'alice', level: 1 }])
     })
 
+    test('a sender whose process is running is told, wherever its name stands among all others [A5]', async () => {
+      const post = await openPost(engine)
+      await post.hf.agents.register({ agent: 'alice' })
+      for (let number = 0; number < 100; number++) await post.messages.register(`a-${number}`)
+      const { message } = await post.messages.sendWithAck('bob', { content: 1, delaysMs: [1_000] })
+      await passAfter(post, 1_000)
+      await passAfter(post, 1_000)
+
+      expect((await post.messages.inbox({ agent: 'alice' })).messages).toMatchObject([{ id: message.id }])
+    })
+
     test('an agent that is named twice on a level is told once [A5]', async () => {
       const post = await openPost(engine)
       const ladder = [{ to: ['carol', 'dave', 'carol'], waitMs: 5_000 }]

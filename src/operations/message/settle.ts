@@ -68,9 +68,8 @@ export const settle = operation({
         const find = (sender: string) => (to: readonly string[] | '*') => {
           const known = (name: string) => findRecipient(named, name) ?? unregistered(name)
           if (to !== '*') return [...new Set(to)].map(known)
-          const others = everybody ? allRecipients(everybody) : []
-          const all = others.some(({ name }) => name === sender) ? others : [known(sender), ...others]
-          return all.slice(0, maxRecipients)
+          const others = everybody ? allRecipients(everybody).filter(({ name }) => name !== sender) : []
+          return [known(sender), ...others].slice(0, maxRecipients)
         }
         const steps = threadsOf(messages, deliveries).map((thread) => ({
           before: thread,
