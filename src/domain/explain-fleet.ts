@@ -5,6 +5,12 @@ import { type Explanation, explanation, healNow, nextInLine } from './explain.ts
 import type { Holding, Judged } from './holding.ts'
 import type { Queue } from './queue.ts'
 
+/** A holder of a queue's processing lock, and how long its lapsed lease is still spared. */
+export interface LockHolder {
+  readonly holder: Holding
+  readonly sparedMs: number
+}
+
 export interface QueueFacts {
   readonly queue: Queue
   readonly ready: BoundedCount
@@ -15,7 +21,7 @@ export interface QueueFacts {
   readonly oldestReadyMs: number | null
   /** The delay of an item is over, and nothing has put it in line yet. */
   readonly isDue: boolean
-  readonly lockHolders: readonly Holding[]
+  readonly lockHolders: readonly LockHolder[]
 }
 
 export function explainQueue(facts: QueueFacts): Explanation {
@@ -46,16 +52,22 @@ export function explainPaused(queue: Queue, subject: string, evidence: readonly 
 /** Null while a slot of its processing lock is free, or if it has none. */
 export function explainLocked(
   { slots }: Queue,
-  lockHolders: readonly Holding[],
+  lockHolders: readonly LockHolder[],
   lock: string,
   evidence: readonly string[],
 ): Explanation | null {
-  const [holder] = lockHolders
-  if (slots === null || lockHolders.length < slots || !holder) return null
+  const [first] = lockHolders
+  if (slots === null || lockHolders.length < slots || !first) return null
+  const { holder, sparedMs } = first
   return explanation('waiting', `${lock} is held by ${holder.agent}`, {
     holder,
     evidence,
-    next: [{ what: 'the processing lock lapses, unless it is renewed', inMs: holder.remainingMs }],
+    next: [
+      {
+        what: 'the processing lock lapses, unless it is renewed',
+        inMs: Math.max(holder.remainingMs, sparedMs),
+      },
+    ],
   })
 }
 

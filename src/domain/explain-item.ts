@@ -1,7 +1,7 @@
 /** Why an item or a task is in its current state. */
 import { formatDuration } from './duration.ts'
 import { type Explanation, explainHeld, explanation, nextInLine, type SafeAct } from './explain.ts'
-import { explainLocked, explainPaused } from './explain-fleet.ts'
+import { explainLocked, explainPaused, type LockHolder } from './explain-fleet.ts'
 import type { Holding } from './holding.ts'
 import type { Item } from './item.ts'
 import type { Queue } from './queue.ts'
@@ -19,8 +19,8 @@ export interface ItemFacts {
   readonly blockers: readonly Item[]
   /** 1-based position in line, if it is ready. */
   readonly position: number | null
-  /** Live holders of the processing lock, if the queue has one. */
-  readonly lockHolders: readonly Holding[]
+  /** Who keeps others from the processing lock, if the queue has one. */
+  readonly lockHolders: readonly LockHolder[]
   /** The machine a task belongs on, and whether a process is running there; null if it can be claimed anywhere. */
   readonly host: { readonly name: string; readonly isRunning: boolean } | null
   readonly wall: number

@@ -189,6 +189,19 @@ forEachEngine((engine) => {
       expect(await hf.fleet.explain('press')).toMatchObject(spared)
     })
 
+    test('says until when a lapsed processing lock that is spared keeps others out [S5-16]', async () => {
+      const { hf, env } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
+      const q = hf.queue('main', { workflow: 'merge' })
+      await q.submit('first', { headSha: 'abcd' })
+      await q.submit('second', { headSha: 'abcd' })
+      await claimedWithLock(q.nextWithLock({ leaseMs: 1_000 }))
+      await env.advance(31_000)
+
+      const locked = { verdict: 'waiting', holder: { agent: 'ada' }, next: [{ inMs: 30_000 }] }
+      expect(await hf.fleet.explain('main')).toMatchObject(locked)
+      expect(await hf.fleet.explain('second')).toMatchObject(locked)
+    })
+
     test('takes a new grace period from whoever opens it with one [S5-16]', async () => {
       const { hf, env, store } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
       await hf.queue('jobs').add('p')

@@ -81,7 +81,7 @@ describe('an item', () => {
   test('waits while all slots of the processing lock are held', () => {
     const holder = holding(aLock())
 
-    expect(explained(merge, newItem(merge), { lockHolders: [holder] })).toMatchObject({
+    expect(explained(merge, newItem(merge), { lockHolders: [{ holder, sparedMs: 0 }] })).toMatchObject({
       verdict: 'waiting',
       holder,
       next: [{ inMs: ada.leaseMs }],
@@ -472,7 +472,7 @@ describe('a queue', () => {
 
   test('in which only a delay is over says so, unless its lock is held', () => {
     const due = { ...facts, ready: exactly(0), oldestReadyMs: null, isDue: true }
-    const locked = { ...due, queue: queueOf(merge), lockHolders: [manual()] }
+    const locked = { ...due, queue: queueOf(merge), lockHolders: [{ holder: manual(), sparedMs: 0 }] }
 
     expect(explainQueue(due)).toMatchObject({
       verdict: 'waiting',
@@ -497,7 +497,9 @@ describe('a queue', () => {
   test('waits while its processing lock is held', () => {
     const queue = queueOf(merge)
 
-    expect(explainQueue({ ...facts, queue, lockHolders: [holding(aLock())] })).toMatchObject({
+    expect(
+      explainQueue({ ...facts, queue, lockHolders: [{ holder: holding(aLock()), sparedMs: 0 }] }),
+    ).toMatchObject({
       verdict: 'waiting',
     })
     expect(explainQueue({ ...facts, queue })).toMatchObject({ verdict: 'ready' })

@@ -3,18 +3,11 @@ import * as z from 'zod'
 import { suspectAgents } from '../../domain/crash-pattern.ts'
 import type { StoredEvent } from '../../domain/event.ts'
 import type { Explanation } from '../../domain/explain.ts'
-import { explainAgent, explainQueue } from '../../domain/explain-fleet.ts'
+import { explainAgent, explainQueue, type LockHolder } from '../../domain/explain-fleet.ts'
 import { explainItem, type ItemFacts } from '../../domain/explain-item.ts'
 import { explainLock, explainRun } from '../../domain/explain-lock.ts'
 import { explainMessage } from '../../domain/explain-message.ts'
-import {
-  describeHolding,
-  type Holding,
-  isLost,
-  type Judged,
-  judgeProcess,
-  runningHosts,
-} from '../../domain/holding.ts'
+import { describeHolding, isLost, type Judged, judgeProcess, runningHosts } from '../../domain/holding.ts'
 import type { Instance } from '../../domain/instance.ts'
 import type { Item } from '../../domain/item.ts'
 import { sparedForMs } from '../../domain/lease.ts'
@@ -180,7 +173,7 @@ function itemStep(found: Item, closed: readonly string[], of: Asked): Step<Fleet
       sparedMs: sparedForMs(item, context),
       blockers,
       position: item.phase === 'ready' ? line.ahead + 1 : null,
-      lockHolders: liveHolders(locks, of),
+      lockHolders: lockHolders(locks, of),
       host: hostOf(item, of),
       wall: context.wall,
     })
@@ -193,13 +186,15 @@ function hostOf(item: Item, { processes }: Asked): ItemFacts['host'] {
   return name === null ? null : { name, isRunning: runningHosts(processes).has(name) }
 }
 
-/** Live holders of a queue's processing lock, soonest expiry first. */
-function liveHolders(locks: readonly Lock[], { processes, context }: Asked): Holding[] {
+/** Who keeps others from a queue's processing lock, soonest expiry first. */
+function lockHolders(locks: readonly Lock[], { processes, context }: Asked): LockHolder[] {
   return locks
-    .map((lock) => ({ lock, holder: describeHolding(lock, processes, context.now) }))
-    .filter(({ lock, holder }) => !isLost(holder) || sparedForMs(lock, context) > 0)
-    .map(({ holder }) => holder)
-    .sort((left, right) => left.remainingMs - right.remainingMs)
+    .map((lock) => ({
+      holder: describeHolding(lock, processes, context.now),
+      sparedMs: sparedForMs(lock, context),
+    }))
+    .filter(({ holder, sparedMs }) => !isLost(holder) || sparedMs > 0)
+    .sort((left, right) => left.holder.remainingMs - right.holder.remainingMs)
 }
 
 function lockStep({ locks, waiting }: LockLine, of: Asked): Step<FleetExplanation> {
@@ -265,7 +260,7 @@ function queueStep(defined: DefinedQueue, of: Asked): Step<FleetExplanation> {
       quarantined,
       oldestReadyMs,
       isDue: nextDueAt !== null && nextDueAt <= of.context.wall,
-      lockHolders: liveHolders(locks, of),
+      lockHolders: lockHolders(locks, of),
     })
     return tell(of, explained, { history })
   })
