@@ -189,6 +189,24 @@ forEachEngine((engine) => {
       expect(await hf.fleet.explain('press')).toMatchObject(spared)
     })
 
+    test('raises no alarm about leases that it spares [S5-16]', async () => {
+      const { hf, env } = await engine.open({ ...off, agent: 'ada', manualGraceMs: 10 * minuteMs })
+      const q = hf.queue('jobs')
+      await q.addMany(Array.from({ length: 11 }, (_, index) => ({ payload: index })))
+      await q.claimMany(11, { leaseMs: 1_000 })
+      await take(hf, 'press', { leaseMs: 1_000 })
+      await env.advance(9 * minuteMs)
+      const within = await hf.fleet.status()
+      await env.advance(2 * minuteMs)
+      const after = await hf.fleet.status()
+
+      expect(within).toMatchObject({ alerts: [], recovery: { due: 0 } })
+      expect(after).toMatchObject({
+        alerts: [{ code: 'stale_leases' }, { code: 'recovery_late' }],
+        recovery: { due: 12 },
+      })
+    })
+
     test('says until when a lapsed processing lock that is spared keeps others out [S5-16]', async () => {
       const { hf, env } = await engine.open({ ...off, agent: 'ada', manualGraceMs: minuteMs })
       const q = hf.queue('main', { workflow: 'merge' })

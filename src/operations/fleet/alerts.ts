@@ -2,10 +2,12 @@
 import * as z from 'zod'
 import { type Alert, decideAlerts, type QueueEndings } from '../../domain/alert.ts'
 import { crashPatterns, suspectAgents } from '../../domain/crash-pattern.ts'
-import { isOrphaned, isOver } from '../../domain/holding.ts'
+import { isOrphaned } from '../../domain/holding.ts'
+import { hasLapsed, leaseStatus } from '../../domain/lease.ts'
 import type { Context } from '../../port/command.ts'
 import type { DefinedQueue, QueueGlance } from '../../port/queue.ts'
 import type { Loaded } from '../../port/selector.ts'
+import { leasedThings } from '../lease/lease.ts'
 import { crashNeeds } from '../lease/watch.ts'
 import { need, view } from '../operation.ts'
 import { type HeldView, heldNeeds } from './held.ts'
@@ -65,7 +67,11 @@ interface AlertRows {
 }
 
 export function alertsFor({ held, queues, glances, swept, rows, context }: AlertRows): Alert[] {
-  const over = held.filter(({ holder }) => isOver(holder))
+  const { now } = context
+  // Only what a recovery would take now: it leaves manual leases that the store still spares to their holders.
+  const lapsed = leasedThings({ ...rows, items: rows.items.map(({ item }) => item) })
+    .filter(({ kind, row }) => hasLapsed(row, kind === 'delivery' ? { now } : context))
+    .map(({ row }) => row)
   // Only leases that were renewed at least once: a claim for somebody else's process simply runs out.
   const late = held.filter(
     ({ holder }) =>
@@ -74,9 +80,9 @@ export function alertsFor({ held, queues, glances, swept, rows, context }: Alert
       (holder.renewedAt ?? 0) > (holder.grantedAt ?? 0),
   )
   return decideAlerts({
-    stale: held.filter(({ holder }) => holder.status === 'stale').length,
-    lapsed: over.length,
-    lapsedForMs: Math.max(0, ...over.map(({ holder }) => -holder.remainingMs)),
+    stale: lapsed.filter((row) => leaseStatus(row, now) === 'stale').length,
+    lapsed: lapsed.length,
+    lapsedForMs: Math.max(0, ...lapsed.map(({ expiresAt }) => now - (expiresAt ?? now))),
     sweptAgoMs: swept === null ? null : context.wall - swept,
     orphaned: held.filter(({ holder }) => isOrphaned(holder)).length,
     unrenewed: late.map(({ title, holder }) => ({
@@ -91,7 +97,7 @@ export function alertsFor({ held, queues, glances, swept, rows, context }: Alert
       .map(({ name, quarantined }) => ({ queue: name, count: quarantined.count })),
     endings: lateEndings(rows.queues.queues, glances),
     deadLetters: rows.letters.rows.length,
-    unsent: rows.unsent.map(({ adapter, dueAt }) => ({ adapter, overdueMs: context.now - dueAt })),
+    unsent: rows.unsent.map(({ adapter, dueAt }) => ({ adapter, overdueMs: now - dueAt })),
     waiting: queues
       .filter(({ paused }) => !paused)
       .map(({ name, oldestReadyMs }) => ({ queue: name, oldestReadyMs: oldestReadyMs ?? 0 })),
