@@ -19,10 +19,16 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
   const free = explainFreeSlots(name, slots, line)
   if (free !== null) return free
   const { lock, holder, sparedMs } = first
-  if (lock.delayedSince !== null) {
+  const isDelayed = lock.delayedSince !== null
+  if (isDelayed || awaitsDelay(first)) {
     return explanation('waiting', 'its holder was lost, and it is kept free for the delay it had asked for', {
       evidence: line,
-      next: [{ what: 'the first in line gets it', inMs: Math.max(0, holder.remainingMs) }],
+      next: [
+        {
+          what: 'the first in line gets it',
+          inMs: isDelayed ? Math.max(0, holder.remainingMs) : lock.delayMs,
+        },
+      ],
     })
   }
   if (!isTaken(first)) {
@@ -42,8 +48,13 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
   return explainHeld(holder, 'it', evidence, sparedMs)
 }
 
-function isTaken({ holder, sparedMs }: LockFacts['slots'][number]): boolean {
-  return !isOver(holder) || sparedMs > 0
+function isTaken(slot: LockFacts['slots'][number]): boolean {
+  return !isOver(slot.holder) || slot.sparedMs > 0 || awaitsDelay(slot)
+}
+
+/** Its lease has lapsed, and its delay starts when somebody asks for the lock. */
+function awaitsDelay({ lock, holder, sparedMs }: LockFacts['slots'][number]): boolean {
+  return isOver(holder) && sparedMs === 0 && lock.delayMs > 0 && lock.delayedSince === null
 }
 
 /** Null if no slot is free. A slot that is held, or kept for a delay, under another count keeps everyone out. */

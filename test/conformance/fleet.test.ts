@@ -214,6 +214,22 @@ forEachEngine((engine) => {
       expect(stuck).toMatchObject({ verdict: 'stuck', evidence: ['waits for first, which is cancelled'] })
     })
 
+    test('calls no slot free that is kept for a delay once its loss is noticed', async () => {
+      const { hf, env } = await engine.open({ background: false, recovery: false })
+      await hf.locks.acquireLock('press', { leaseMs: 1000, delayMs: 5000 })
+      await hf.locks.acquireLock('pair', { agent: 'ada', slots: 2, leaseMs: 1000, delayMs: 5000 })
+      await hf.locks.acquireLock('pair', { agent: 'bob', slots: 2, leaseMs: 60_000 })
+      await env.advance(2000)
+
+      const press = await hf.fleet.explain('press')
+      const pair = await hf.fleet.explain('pair')
+      const asked = await hf.locks.acquireLock('press', { agent: 'eve' })
+
+      expect(asked.outcome).toBe('held')
+      expect(press).toMatchObject({ verdict: 'waiting', next: [{ inMs: 5000 }], can: [] })
+      expect(pair.verdict).toBe('waiting')
+    })
+
     test('explains locks, runs, messages, agents and queues too', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await hf.queue('merges', { workflow: 'merge' }).define()

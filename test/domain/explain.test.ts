@@ -263,6 +263,15 @@ describe('a lock', () => {
     expect(explainLock(over)).toMatchObject({ next: [{ inMs: 0 }] })
   })
 
+  test('whose lapsed lease asked for a delay is not free, because the delay comes first', () => {
+    const lapsed = slot({ delayMs: 7_000 }, later(ada.leaseMs + 1).now)
+    const spared = { ...lapsed, sparedMs: 5_000 }
+    const explain = (only: typeof lapsed) => explainLock({ name: 'press', slots: [only], waiting: 0 })
+
+    expect(explain(lapsed)).toMatchObject({ verdict: 'waiting', next: [{ inMs: 7_000 }], can: [] })
+    expect(explain(spared).verdict).toBe('stuck')
+  })
+
   test('that is held says for what and for whom', () => {
     const slots = [slot({ reason: 'release', run: 'spring', user: 'carol' }), slot({ slot: 1 })]
 
