@@ -69,6 +69,24 @@ test('of reads sent together, only the one that is held back is repeated [S5c-7]
   expect(answered).toEqual(['item', 'item', 'item', 'feed'])
 })
 
+test('an open transaction keeps back the events of everything, but not of one thing, whatever kinds are wanted', async () => {
+  const store = own.newStore()
+  const hf = await openHere(store, { background: false })
+  const client = await own.connect()
+  await client.query('begin')
+  await client.query('select pg_current_xact_id()')
+  await hf.state('theme').set('dark')
+  const one = { subject: 'state', id: 'theme' } as const
+
+  const feed = await hf.execute('events.list', { kinds: ['state.set'] })
+  const all = await hf.execute('events.list', one)
+  const some = await hf.execute('events.list', { ...one, kinds: ['state.set'] })
+
+  expect(feed.events).toEqual([])
+  expect(all.events).toMatchObject([{ kind: 'state.set' }])
+  expect(some).toEqual({ ...all, next: null })
+})
+
 test('a read takes one transaction, including what the process has to know about its server [S5e-6]', async () => {
   const proxy = await own.openProxy()
   const hf = await openHere(proxy.through(own.newStore()), { background: false })

@@ -72,12 +72,15 @@ limit ${parameters.add(limit)}`
 
   eventsAbout({ of, subject, kinds, queue, since, before, newest, limit, window }, scope) {
     const parameters = new Parameters(scope)
-    const thing =
-      of === null ? '' : `and t.subject = ${parameters.add(of.subject)} and t.id = ${parameters.add(of.id)}`
+    // As above: only a reader of several things may go no further than where all transactions have ended.
+    const part =
+      of === null
+        ? `and t.seq < ${horizon}`
+        : `and t.subject = ${parameters.add(of.subject)} and t.id = ${parameters.add(of.id)}`
     const columns = eventColumns.map((name) => `t.${name}`).join(', ')
     const order = newest ? 'desc' : 'asc'
     const looked = `from holdfast.event t
-where t.namespace = $1 ${thing} and t.seq > ${parameters.add(since)} and t.seq < ${parameters.add(before ?? Number.MAX_SAFE_INTEGER)} and t.seq < ${horizon}
+where t.namespace = $1 ${part} and t.seq > ${parameters.add(since)} and t.seq < ${parameters.add(before ?? Number.MAX_SAFE_INTEGER)}
 order by t.seq ${order}
 limit ${parameters.add(window)}`
     const counted = {
@@ -93,7 +96,7 @@ limit ${parameters.add(limit)}`
       queries: [
         { text, values: parameters.values },
         counted,
-        { text: isHeldBack, values: [scope.namespace] },
+        ...(of === null ? [{ text: isHeldBack, values: [scope.namespace] }] : []),
       ],
       isPartial: ([rows = [], looks, heldBack]) =>
         ((rows.length < limit && Number(looks?.[0]?.[0]) < window) || endsFeed(newest, before)) &&
