@@ -50,9 +50,12 @@ export interface ItemSelectors {
     { queue: string; filter: ItemFilter | null; instance: string | null; limit: number },
     readonly Item[],
   ]
-  /** All held items, soonest expiry first, each with the wall time of its last event. */
+  /**
+   * Held items, soonest expiry first, each with the wall time of its last event: all of them, those of processes, or
+   * those that nobody renews.
+   */
   heldItems: [
-    { queue: string | null; limit: number },
+    { queue: string | null; isBound?: boolean; limit: number },
     readonly { readonly item: Item; readonly changedAt: number | null }[],
   ]
   /** Items that an agent holds by hand, through this instance, or through a process registered for it. */

@@ -6,6 +6,7 @@ import { forEachEngine, rareProbes } from '../support/stores.ts'
 import { claimedTask } from '../support/tasks.ts'
 
 const minuteMs = 60_000
+const hourMs = 60 * minuteMs
 
 forEachEngine((engine) => {
   describe('the leases of a queue', () => {
@@ -187,6 +188,26 @@ forEachEngine((engine) => {
       const spared = { verdict: 'stuck', next: [{ inMs: 30_000 }], can: [] }
       expect(await hf.fleet.explain(item.id)).toMatchObject(spared)
       expect(await hf.fleet.explain('press')).toMatchObject(spared)
+    })
+
+    test('keeps no waiting claim from what a process lets lapse while it spares an older lease [S5-16]', async () => {
+      const { hf, env } = await engine.open({ agent: 'ada', manualGraceMs: hourMs, ...rareProbes })
+      const q = hf.queue('jobs')
+      await q.addMany([{ payload: 1 }, { payload: 2 }])
+      await claimed(q.next({ agent: 'bob', leaseMs: 1_000 }))
+      const elsewhere = { ...env.host.identity, hostName: 'elsewhere' }
+      const { id: instance } = await hf.execute('instance.join', elsewhere)
+      await hf.execute('queue.next', { queue: 'jobs', leaseMs: 12_500 }, { instance })
+      const joinedAt = env.now()
+      let wonAt: number | null = null
+      const waiting = q.next({ waitMs: minuteMs }).then(() => {
+        wonAt = env.now()
+      })
+
+      await env.advance(minuteMs)
+      await waiting
+
+      expect(wonAt).toBe(joinedAt + 12_501)
     })
 
     test('raises no alarm about leases that it spares [S5-16]', async () => {

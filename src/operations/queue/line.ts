@@ -78,12 +78,15 @@ export const look = operation({
     ...lineOf(queue, caller, 1),
     nextDueAt: { select: 'nextDueAt', queue },
     offers: { select: 'offered', queue, agent: caller.agent, filter: null, limit: 1 },
-    held: lapses ? { select: 'heldItems', queue, limit: 1 } : null,
+    // The store may spare manual leases, so the first to expire need not be the first that can be taken.
+    bound: lapses ? { select: 'heldItems', queue, isBound: true, limit: 1 } : null,
+    manual: lapses ? { select: 'heldItems', queue, isBound: false, limit: 1 } : null,
     locks: lapses ? { select: 'lock', name: processingLockName(queue) } : null,
   }),
-  decide({ offers, nextDueAt, held, locks, ...line }, _input, { wall, now, manualGraceMs }) {
+  decide({ offers, nextDueAt, bound, manual, locks, ...line }, _input, { wall, now, manualGraceMs }) {
     const claimable = [...firstInLine(line, 1), ...offers]
-    const leases = [...(held ?? []).map(({ item }) => item), ...(locks ?? [])]
+    const held = [...(bound ?? []), ...(manual ?? [])].map(({ item }) => item)
+    const leases = [...held, ...(locks ?? [])]
     const ends = leases.map((lease) => lapsesAt(lease, { manualGraceMs }))
     return reply({
       // An item that is due becomes ready through the claim that finds it.

@@ -32,12 +32,13 @@ const isWarned = (subject: 'item' | 'lock' | 'delivery', id: string) =>
   `exists (select 1 from (select e.kind, e.token from holdfast.event e where e.namespace = $1 and e.subject = '${subject}' and e.id = ${id} order by e.seq desc limit 1000) told where told.kind = '${subject}.expiring' and told.token = t.token)`
 
 export const heldLoaders = {
-  heldItems({ queue, limit }, scope) {
+  heldItems({ queue, isBound, limit }, scope) {
     const parameters = new Parameters(scope)
     const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
+    const some = isBound === undefined ? '' : `and t.instance is ${isBound ? 'not ' : ''}null`
     const text = `select ${columnsFrom(tables.item, 't')}, ${youngerWriter('t')}, (${lastEvent})
 from holdfast.item t
-where t.namespace = $1 and t.phase = 'held' ${one} ${readableItem}
+where t.namespace = $1 and t.phase = 'held' ${one} ${some} ${readableItem}
 order by coalesce(t.expires_at, 0)
 limit ${parameters.add(limit)}`
     const changedAt = youngerAt(tables.item) + 1

@@ -68,12 +68,13 @@ export const heldLoaders = {
       ...filterValues(filter),
     ),
 
-  heldItems(source, { queue, limit }) {
+  heldItems(source, { queue, isBound, limit }) {
     const one = queue === null ? '' : 'and queue = ?'
+    const some = isBound === undefined ? '' : `and instance is ${isBound ? 'not ' : ''}null`
     const name = queue === null ? [] : [queue]
     const sql = `select ${packed(tables.item)}, (${lastEvent})
 from item
-where namespace = ? and phase = 'held' ${one} ${readable}
+where namespace = ? and phase = 'held' ${one} ${some} ${readable}
 order by coalesce(expires_at, 0)
 limit ${limit}`
     return source.connection.all(sql, source.namespace, ...name).map((row) => ({
