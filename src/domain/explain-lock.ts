@@ -20,22 +20,21 @@ export function explainLock({ name, slots, waiting }: LockFacts): Explanation {
   if (free !== null) return free
   const { lock, holder, sparedMs } = first
   const isDelayed = lock.delayedSince !== null
-  if (isDelayed || awaitsDelay(first)) {
-    return explanation('waiting', 'its holder was lost, and it is kept free for the delay it had asked for', {
-      evidence: line,
-      next: [
-        {
-          what: 'the first in line gets it',
-          inMs: isDelayed ? Math.max(0, holder.remainingMs) : lock.delayMs,
-        },
-      ],
-    })
-  }
   if (!isTaken(first)) {
-    return explanation('free', `the lease of ${holder.agent} has lapsed: whoever asks next gets it`, {
-      holder,
+    const why = isDelayed
+      ? 'the delay after the loss of its holder is over'
+      : `the lease of ${holder.agent} has lapsed`
+    return explanation('free', `${why}: whoever asks next gets it`, {
+      holder: isDelayed ? null : holder,
       evidence: line,
       can: [acquire],
+    })
+  }
+  if (isDelayed || awaitsDelay(first)) {
+    const inMs = isDelayed ? holder.remainingMs : lock.delayMs
+    return explanation('waiting', 'its holder was lost, and it is kept free for the delay it had asked for', {
+      evidence: line,
+      next: [{ what: 'the first in line gets it', inMs }],
     })
   }
   const evidence = [

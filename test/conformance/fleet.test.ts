@@ -230,6 +230,25 @@ forEachEngine((engine) => {
       expect(pair.verdict).toBe('waiting')
     })
 
+    test('calls a lock free as soon as its delay is over', async () => {
+      const { hf, env } = await engine.open({ background: false, recovery: false })
+      await hf.locks.acquireLock('press', { delayMs: 5000 })
+      await hf.locks.forceRelease('press', { reason: 'because' })
+      await env.advance(5000)
+      const within = await hf.fleet.explain('press')
+      await env.advance(1)
+      const after = await hf.fleet.explain('press')
+      const asked = await hf.locks.acquireLock('press', { agent: 'eve' })
+
+      expect(within).toMatchObject({ verdict: 'waiting', next: [{ inMs: 0 }], can: [] })
+      expect(after).toMatchObject({
+        verdict: 'free',
+        holder: null,
+        can: [{ operation: 'locks.acquireLock' }],
+      })
+      expect(asked.outcome).toBe('acquired')
+    })
+
     test('explains locks, runs, messages, agents and queues too', async () => {
       const { hf } = await engine.open({ agent: 'ada' })
       await hf.queue('merges', { workflow: 'merge' }).define()
