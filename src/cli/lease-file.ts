@@ -75,20 +75,21 @@ export class LeaseFiles {
    */
   find(leased: Leased, instead?: number): number | undefined {
     const kept = this.#kept(leased)
-    const tokens =
-      instead === undefined ? kept : kept.filter((token) => this.#isKept(leased, token, { instead }))
+    const tokens = instead === undefined ? kept : kept.filter((token) => this.#is(leased, token, { instead }))
     return tokens.length === 0 ? undefined : Math.max(...tokens)
   }
 
   /** The latest token under which this was transferred to the agent, if it is later than this one. */
   findTransferred(leased: Leased, after: number): number | undefined {
     const later = this.#kept(leased).filter((token) => token > after)
-    const tokens = later.filter((token) => this.#isKept(leased, token, { transferred: true }))
+    const tokens = later.filter((token) => this.#is(leased, token, { transferred: true }))
     return tokens.length === 0 ? undefined : Math.max(...tokens)
   }
 
-  #isKept(leased: Leased, token: number, how: How): boolean {
-    const found = readPlainFile(join(this.#folder as string, this.#fileOf(leased, token)), leaseFileBytes)
+  /** Whether the lease was granted like this. `ended`: it is over, and that was noted. */
+  #is(leased: Leased, token: number, how: How, ended?: Ended): boolean {
+    const file = `${ended === undefined ? '' : `${ended}-`}${this.#fileOf(leased, token)}`
+    const found = readPlainFile(join(this.#folder as string, file), leaseFileBytes)
     return found !== null && 'text' in found && found.text === textOf(leased, token, how)
   }
 
@@ -131,11 +132,11 @@ export class LeaseFiles {
    * The lease ended in a way that later commands need to know. Only a lease that was kept here can be lost: a token
    * given by hand may be mistyped.
    */
-  end(leased: Leased, token: number, how: Ended): void {
-    if (how === 'lost' && !this.#kept(leased).includes(token)) return
+  end(leased: Leased, token: number, ended: Ended, how: How): void {
+    if (ended === 'lost' && !this.#kept(leased).includes(token)) return
     this.forget(leased, token)
     try {
-      this.#write(`${how}-${this.#fileOf(leased, token)}`, textOf(leased, token))
+      this.#write(`${ended}-${this.#fileOf(leased, token)}`, textOf(leased, token, how))
     } catch {
       // The folder belongs to another user or is not writable. The lease has ended anyway.
       return
@@ -147,10 +148,15 @@ export class LeaseFiles {
     for (const file of newestFirst.slice(maxCompleted)) this.#unlink(file)
   }
 
-  /** The latest token of a lease on this that ended here in one of these ways. */
-  findEnded(leased: Leased, ways: readonly Ended[]): number | undefined {
-    const files = ways.flatMap((how) => this.#ended(leased, how))
-    const tokens = files.map(tokenOf).filter((token) => !Number.isNaN(token))
+  /** The latest token of a lease on this that ended here in one of these ways. `instead`: as in `find`. */
+  findEnded(leased: Leased, ways: readonly Ended[], instead?: number): number | undefined {
+    const isMeant = (token: number, ended: Ended) =>
+      !Number.isNaN(token) && (instead === undefined || this.#is(leased, token, { instead }, ended))
+    const tokens = ways.flatMap((ended) =>
+      this.#ended(leased, ended)
+        .map(tokenOf)
+        .filter((token) => isMeant(token, ended)),
+    )
     return tokens.length === 0 ? undefined : Math.max(...tokens)
   }
 
@@ -213,7 +219,7 @@ export class LeaseFiles {
   }
 }
 
-function textOf({ kind, name }: Leased, token: number, how: How = {}): string {
+function textOf({ kind, name }: Leased, token: number, how: How): string {
   return `${JSON.stringify({ kind, name, token, ...how })}\n`
 }
 

@@ -151,7 +151,8 @@ function remember(verb: Verb, call: CommandCall, holding: Holding | null, answer
 }
 
 function end(call: CommandCall, holding: Holding | null, how: Ended): void {
-  if (holding?.token !== undefined) call.leases.end(holding, holding.token, how)
+  if (holding?.token === undefined) return
+  call.leases.end(holding, holding.token, how, { instead: replacedToken(call, holding) })
 }
 
 /** The change is already committed, so a file that cannot be written must not hide the answer and its token. */

@@ -39,23 +39,29 @@ export async function holdingOf(
   const { token } = call.input
   const direct = await leasedBy(holds, call, false)
   if (token !== undefined) return { ...direct, token: token as number }
-  const granted = await grantOf(call, direct, [direct.name])
+  const granted = await grantOf(verb, call, direct, [direct.name])
   if (granted !== null) return granted
   // Lease files are stored by id, so a key has to be looked up first.
   const leased = direct.kind === 'lock' ? direct : await leasedBy(holds, call, true)
-  const known = await grantOf(call, leased, [direct.name, leased.name])
+  const known = await grantOf(verb, call, leased, [direct.name, leased.name])
   return known ?? { ...leased, token: await endedToken(verb, call, leased) }
 }
 
 /** Under `run`, the lease that it exported, unless the same thing was claimed again or given back since. */
-async function grantOf(call: CommandCall, leased: Leased, names: readonly string[]): Promise<Holding | null> {
+async function grantOf(
+  { completes }: Verb,
+  call: CommandCall,
+  leased: Leased,
+  names: readonly string[],
+): Promise<Holding | null> {
   const exported = exportedToken(call, leased.kind, names)
   const name = exported === undefined ? leased.name : call.io.env.HOLDFAST_ID || leased.name
   const granted = { kind: leased.kind, name }
-  const token = call.leases.find(granted, exported) ?? exported
-  if (token === undefined) return null
-  const given = exported !== undefined && (await givenBack(call, granted, token))
-  return { ...granted, token: given || token }
+  const kept = call.leases.find(granted, exported)
+  if (exported === undefined) return kept === undefined ? null : { ...granted, token: kept }
+  const done = completes ? call.leases.findEnded(granted, ['done'], exported) : undefined
+  const token = kept ?? done ?? exported
+  return { ...granted, token: (await givenBack(call, granted, token)) ?? token }
 }
 
 /**

@@ -780,6 +780,26 @@ describe('a completed item', () => {
     expect([renewed.code, stranger.code]).toEqual([5, 5])
   })
 
+  test('can be completed again under `run` after it was given back and claimed again [S5c-44]', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k')
+    const { id, token } = await claim(shell)
+    const env = { HOLDFAST_TOKEN: String(token), HOLDFAST_ID: id, HOLDFAST_KEY: 'k', HOLDFAST_QUEUE: 'q' }
+    const underRun = (...args: string[]) => shell.runWith({ env }, 'queue', ...args)
+    await underRun('release', 'q', 'k')
+    await underRun('next', 'q')
+    await underRun('complete', 'q', 'k')
+
+    const again = [await underRun('complete', 'q', 'k'), await underRun('complete', 'q', id)]
+    const renewed = await underRun('renew', 'q', 'k')
+
+    expect(again).toMatchObject([
+      { code: 0, stderr: '' },
+      { code: 0, stderr: '' },
+    ])
+    expect(renewed.code).toBe(5)
+  })
+
   test('leaves only a few small files behind [S5c-44]', async () => {
     const shell = aShell()
     const folder = join(shell.folder, '.holdfast', 'store.db-leases')
