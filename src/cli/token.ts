@@ -49,7 +49,7 @@ export async function holdingOf(
 
 /** Under `run`, the lease that it exported, unless the same thing was claimed again or given back since. */
 async function grantOf(
-  { completes }: Verb,
+  { completes, needsNoLease }: Verb,
   call: CommandCall,
   leased: Leased,
   names: readonly string[],
@@ -59,6 +59,9 @@ async function grantOf(
   const granted = { kind: leased.kind, name }
   const kept = call.leases.find(granted, exported)
   if (exported === undefined) return kept === undefined ? null : { ...granted, token: kept }
+  // The command may have ended the lease itself.
+  if (kept === undefined && needsNoLease?.(call.input) && (await leasesOn(call, granted)).length === 0)
+    return { ...granted, token: undefined }
   const done = completes ? call.leases.findEnded(granted, ['done'], exported) : undefined
   const token = kept ?? done ?? exported
   return { ...granted, token: (await givenBack(call, granted, token)) ?? token }

@@ -512,6 +512,38 @@ describe('a lease that was lost', () => {
     expect([told, free, asHolder, held, done].map(({ code }) => code)).toEqual([5, 0, 5, 5, 0])
   })
 
+  test.each(['complete', 'release'])(
+    'is not what a command under `run` is told of when it adds a note after its own `task %s`',
+    async (end) => {
+      const shell = aShell()
+      await shell.run('task', 'add', 'one', '--key', 'T-1')
+      const { task } = (await shell.json('task', 'claim', 'T-1')) as unknown as { task: Claimed['item'] }
+      const env = { HOLDFAST_TOKEN: String(task.token), HOLDFAST_ID: task.id, HOLDFAST_KEY: 'T-1' }
+      const underRun = (...args: string[]) => shell.runWith({ env }, 'task', ...args)
+      const update = () => underRun('update', 'T-1', '--note', 'it took an hour')
+
+      const holding = await update()
+      await underRun(end, 'T-1')
+      const free = await update()
+      const asHolder = await underRun('renew', 'T-1')
+
+      expect([holding, free, asHolder].map(({ code }) => code)).toEqual([0, 0, 5])
+    },
+  )
+
+  test('does not let a command under `run` change a task that somebody else has claimed since', async () => {
+    const shell = aShell()
+    await shell.run('task', 'add', 'one', '--key', 'T-1')
+    const { task } = (await shell.json('task', 'claim', 'T-1')) as unknown as { task: Claimed['item'] }
+    const env = { HOLDFAST_TOKEN: String(task.token), HOLDFAST_ID: task.id, HOLDFAST_KEY: 'T-1' }
+    await shell.runWith({ env }, 'task', 'release', 'T-1')
+    await shell.run('task', 'claim', 'T-1', ...bob)
+
+    const noted = await shell.runWith({ env }, 'task', 'update', 'T-1', '--note', 'it took an hour')
+
+    expect(noted.code).toBe(5)
+  })
+
   test('is not lost any more once its agent was granted the thing again elsewhere', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1', '--key', 'k')
