@@ -86,10 +86,13 @@ export class LeaseFiles {
     return tokens.length === 0 ? undefined : Math.max(...tokens)
   }
 
-  /** Whether the lease was granted like this. `ended`: it is over, and that was noted. */
+  /**
+   * Whether the lease was granted like this. `ended`: it is over, and that was noted. What root has kept here cannot be
+   * read: it was granted by another user.
+   */
   #is(leased: Leased, token: number, how: How, ended?: Ended): boolean {
     const file = `${ended === undefined ? '' : `${ended}-`}${this.#fileOf(leased, token)}`
-    const found = readPlainFile(join(this.#folder as string, file), leaseFileBytes)
+    const found = unlessRefused(() => readPlainFile(join(this.#folder as string, file), leaseFileBytes))
     return found !== null && 'text' in found && found.text === textOf(leased, token, how)
   }
 

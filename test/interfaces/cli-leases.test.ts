@@ -1,7 +1,8 @@
 /** Leases of the command line: manual, under a token that is found again, or bound to a process that is named. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
+  chownSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -14,7 +15,8 @@ import {
 import { join } from 'node:path'
 import { open } from 'holdfast'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { aShell, program, type Shell } from '../support/cli.ts'
+import { aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
+import { anOpenFolder, holdfastAs, noStranger, stranger } from '../support/stranger.ts'
 
 interface Claimed {
   readonly item: {
@@ -87,6 +89,24 @@ describe('the token of a lease', () => {
     expect(done.code).toBe(0)
     expect(done.stderr).toMatch(/^warning .*store\.db-leases is not used: it is not a folder/)
   })
+
+  test.skipIf(noStranger)(
+    'that root left there does not stop commands under `run` that cannot read it',
+    () => {
+      const cwd = anOpenFolder()
+      chownSync(cwd, stranger.uid, stranger.gid)
+      const slots = ['--slots', '2']
+      holdfastAs(stranger, { cwd }, 'init')
+      const acquire = [program, 'lock', 'acquire', 'gate', ...slots, '--agent', `u${stranger.uid}`]
+      const env = { ...cleanEnvironment(), SUDO_UID: String(stranger.uid) }
+      execFileSync(process.execPath, acquire, { cwd, env })
+
+      const renew = [process.execPath, program, 'lock', 'renew', 'gate']
+      const renewed = holdfastAs(stranger, { cwd }, 'run', '--lock', 'gate', ...slots, '--', ...renew)
+
+      expect(renewed).toMatchObject({ status: 0, stderr: '' })
+    },
+  )
 
   test('is found again whichever link leads to the store [S5b-6]', async () => {
     const shell = aShell()
