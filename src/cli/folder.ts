@@ -2,16 +2,22 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
+interface Making {
+  /** Modes. */
+  readonly own?: number | undefined
+  readonly parents?: number
+  /** Called for each new folder, before anything is created in it. */
+  readonly made?: (folder: string) => void
+}
+
 /** Returns true if the folder is new. Another command may be creating it at the same time. */
-export function makeFolder(
-  folder: string,
-  modes: { own?: number | undefined; parents?: number } = {},
-): boolean {
+export function makeFolder(folder: string, making: Making = {}): boolean {
   if (isFolder(folder)) return false
   const above = dirname(folder)
-  if (above !== folder && !existsSync(above)) makeFolder(above, { ...modes, own: modes.parents })
+  if (above !== folder && !existsSync(above)) makeFolder(above, { ...making, own: making.parents })
   try {
-    mkdirSync(folder, modes.own)
+    mkdirSync(folder, making.own)
+    making.made?.(folder)
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST' && isFolder(folder)) return false

@@ -16,7 +16,7 @@ import { configName, type Home } from './location.ts'
  */
 export function makeHome({ folder }: Pick<Home, 'folder'>, { env }: Pick<Io, 'env'>): boolean {
   const isNew = !existsSync(folder)
-  making(folder, () => makeFolder(folder, { own: 0o700 }) && giveFolderToCaller(folder, env))
+  making(folder, () => makeFolder(folder, { own: 0o700, made: (each) => giveFolderToCaller(each, env) }))
   writeOnce(join(folder, '.gitignore'), '*\n', env)
   writeOnce(join(folder, configName), configText, env)
   return isNew
@@ -81,6 +81,6 @@ export function makeFolderFor(store: string, home: Home, io: Pick<Io, 'env'>): b
   const isLink = lstatSync(home.folder, { throwIfNoEntry: false })?.isSymbolicLink() === true
   if (dirname(file) === home.folder && !isLink) return makeHome(home, io)
   const folder = dirname(file)
-  making(folder, () => makeFolder(folder))
+  making(folder, () => makeFolder(folder, { made: (each) => giveFolderToCaller(each, io.env) }))
   return false
 }

@@ -570,6 +570,30 @@ describe('a .holdfast of another user', () => {
     expect(new Set(ownersIn(another))).toEqual(new Set([0]))
   })
 
+  test.skipIf(noStranger).each([
+    ['named by its config', []],
+    ['named by an option', ['--store', 'data/stores/store.db']],
+  ])('gets the folders that a store %s needs, also those that sudo creates [S5d-2]', (_, store) => {
+    const cwd = anOpenFolder()
+    const holdfast = join(cwd, '.holdfast')
+    mkdirSync(holdfast)
+    writeFileSync(join(holdfast, 'config.toml'), 'store = "data/stores/store.db"\n')
+    for (const path of [cwd, holdfast, join(holdfast, 'config.toml')])
+      chownSync(path, stranger.uid, stranger.gid)
+    const env = {
+      ...cleanEnvironment(),
+      SUDO_UID: String(stranger.uid),
+      XDG_STATE_HOME: join(anOpenFolder(), 'state'),
+    }
+
+    execFileSync(process.execPath, [program, 'task', 'add', 'one', ...store], { cwd, env, stdio: 'pipe' })
+    const used = holdfastAs(stranger, { cwd }, 'task', 'add', 'two', ...store)
+
+    const owners = readdirSync(cwd, { recursive: true }).map((name) => statSync(join(cwd, String(name))).uid)
+    expect(used).toMatchObject({ status: 0 })
+    expect(new Set(owners)).toEqual(new Set([stranger.uid]))
+  })
+
   test.skipIf(noStranger)(
     'gets no file from root when it takes the place of the checked one during config set [S5d-2]',
     async () => {
