@@ -6,7 +6,6 @@
 import { createHash } from 'node:crypto'
 import {
   accessSync,
-  chownSync,
   constants,
   existsSync,
   lstatSync,
@@ -21,6 +20,7 @@ import { serverScheme } from '../domain/store-url.ts'
 import { isOwn } from '../host/access.ts'
 import { realPath } from '../host/store-path.ts'
 import { unlessRefused } from '../host/unless-refused.ts'
+import { giveNewFolder } from '../host/user.ts'
 import { makeFolder } from './folder.ts'
 import type { Io } from './io.ts'
 import { readPlainFile, writePlainFile } from './plain-file.ts'
@@ -236,7 +236,7 @@ function makeLeaseFolder(folder: string): void {
   const isNew = makeFolder(folder, { own: 0o700, parents: 0o700 })
   if (!isNew || process.getuid?.() !== 0) return
   const store = statSync(folder.slice(0, -folderEnd.length), { throwIfNoEntry: false })
-  if (store?.isFile()) chownSync(folder, store.uid, store.gid)
+  if (store?.isFile()) giveNewFolder(folder, () => store)
 }
 
 /**

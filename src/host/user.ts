@@ -1,5 +1,14 @@
 /** The user this process acts for, by the numbers that file systems use. */
-import { closeSync, constants, fchownSync, fstatSync, openSync, readdirSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
+  openSync,
+  readdirSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { noFollowFlags } from './access.ts'
 import { unlessRefused } from './unless-refused.ts'
@@ -35,13 +44,25 @@ export function giveFileToCaller(descriptor: number, folder: string, env: Env = 
 export function giveFolderToCaller(folder: string, env: Env): void {
   const caller = sudoCaller(env)
   if (caller === null || statSync(dirname(folder)).uid !== caller) return
+  giveNewFolder(folder, ({ gid }) => {
+    const group = /^\d{1,10}$/.test(env.SUDO_GID ?? '') ? Number(env.SUDO_GID) : gid
+    return { uid: caller, gid: gid === process.getgid?.() ? group : gid }
+  })
+}
+
+type Owner = Pick<Stats, 'uid' | 'gid'>
+
+/**
+ * Gives a folder that root has just created to another user. Whoever owns its parent may have put a link or another of
+ * root's folders there: a link is not followed, and an empty folder gives nothing away.
+ */
+export function giveNewFolder(folder: string, ownerOf: (found: Owner) => Owner): void {
   const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | noFollowFlags)
   try {
-    const { uid, gid } = fstatSync(descriptor)
-    const group = /^\d{1,10}$/.test(env.SUDO_GID ?? '') ? Number(env.SUDO_GID) : gid
-    // The caller owns the parent and may have put another of root's folders there. An empty one gives nothing away.
-    if (uid === 0 && isEmpty(descriptor))
-      fchownSync(descriptor, caller, gid === process.getgid?.() ? group : gid)
+    const found = fstatSync(descriptor)
+    if (found.uid !== 0 || !isEmpty(descriptor)) return
+    const { uid, gid } = ownerOf(found)
+    fchownSync(descriptor, uid, gid)
   } finally {
     closeSync(descriptor)
   }

@@ -627,6 +627,36 @@ describe('a .holdfast of another user', () => {
   )
 
   test.skipIf(noStranger)(
+    'gets no folder of root through a link in place of the new one for tokens',
+    async () => {
+      const shell = aShell()
+      const { repository, holdfast, config } = aClone(shell, '')
+      for (const path of [repository, holdfast, config]) chownSync(path, stranger.uid, stranger.gid)
+      const run = inClone(shell, repository, { SUDO_UID: String(stranger.uid) })
+      await run('queue', 'add', 'q', '1')
+      chownSync(join(holdfast, 'store.db'), stranger.uid, stranger.gid)
+      const [tokens, roots] = [join(holdfast, 'store.db-leases'), join(shell.folder, 'roots')]
+      mkdirSync(roots)
+      const { mkdirSync: make } = fs
+      const made = vi.spyOn(fs, 'mkdirSync').mockImplementation((path, mode) => {
+        if (path !== tokens) return make(path, mode)
+        symlinkSync(roots, tokens)
+        return undefined
+      })
+      syncBuiltinESMExports()
+      onTestFinished(() => {
+        made.mockRestore()
+        syncBuiltinESMExports()
+      })
+
+      await run('queue', 'next', 'q')
+
+      expect(made).toHaveBeenCalledWith(tokens, 0o700)
+      expect(statSync(roots).uid).toBe(0)
+    },
+  )
+
+  test.skipIf(noStranger)(
     'does not become the caller’s under sudo if it was put in the place of the new one [S5d-2]',
     async () => {
       const shell = aShell()
