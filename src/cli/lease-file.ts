@@ -20,7 +20,7 @@ import { serverScheme } from '../domain/store-url.ts'
 import { isOwn } from '../host/access.ts'
 import { realPath } from '../host/store-path.ts'
 import { unlessRefused } from '../host/unless-refused.ts'
-import { giveNewFolder } from '../host/user.ts'
+import { giveFolderToCaller, giveNewFolder } from '../host/user.ts'
 import { makeFolder } from './folder.ts'
 import type { Io } from './io.ts'
 import { readPlainFile, writePlainFile } from './plain-file.ts'
@@ -233,7 +233,7 @@ function tokenOf(file: string): number {
 
 /** When root creates the folder, it goes to the owner of the store, as SQLite does with its log. */
 function makeLeaseFolder(folder: string): void {
-  const isNew = makeFolder(folder, { own: 0o700, parents: 0o700 })
+  const isNew = makeFolder(folder, { own: 0o700, parents: 0o700, made: giveFolderToCaller })
   if (!isNew || process.getuid?.() !== 0) return
   const store = statSync(folder.slice(0, -folderEnd.length), { throwIfNoEntry: false })
   if (store?.isFile()) giveNewFolder(folder, () => store)

@@ -12,6 +12,8 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
+import { dirname } from 'node:path'
+import { giveFileToCaller } from '../host/user.ts'
 
 /** Null if there is no such file. */
 export type PlainFile =
@@ -51,10 +53,16 @@ function openPlain(path: string): number | PlainFile {
   }
 }
 
-/** Replaces the file as a whole. Only its user can read it. */
+/** Replaces the file as a whole. Only its user can read it; under sudo, in a folder of the caller, that is the caller. */
 export function writePlainFile(path: string, text: string): void {
   const fresh = `${path}.${process.pid}`
   rmSync(fresh, { force: true })
-  writeFileSync(fresh, text, { mode: 0o600, flag: 'wx' })
+  const descriptor = openSync(fresh, 'wx', 0o600)
+  try {
+    writeFileSync(descriptor, text)
+    giveFileToCaller(descriptor, dirname(path))
+  } finally {
+    closeSync(descriptor)
+  }
   renameSync(fresh, path)
 }

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { realpathSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { HoldfastError } from '../errors.ts'
-import { trustedOwners } from '../host/user.ts'
+import { giveFolderToCaller, trustedOwners } from '../host/user.ts'
 import type { ConfigFile } from './config-file.ts'
 import { makeFolder } from './folder.ts'
 import type { Io } from './io.ts'
@@ -28,7 +28,8 @@ export function isTrusted(config: Accepted, io: Pick<Io, 'env'>): boolean {
 export function trust(config: Accepted, io: Pick<Io, 'env'>): void {
   const record = recordOf(config, io)
   try {
-    makeFolder(folderOf(io), { own: 0o700, parents: 0o700 })
+    const made = (folder: string) => giveFolderToCaller(folder, io.env)
+    makeFolder(folderOf(io), { own: 0o700, parents: 0o700, made })
     writePlainFile(record, recordText(config))
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException

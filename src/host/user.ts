@@ -41,7 +41,7 @@ export function giveFileToCaller(descriptor: number, folder: string, env: Env = 
 }
 
 /** The same for a new folder. It gets the caller's own group, unless it has inherited one. */
-export function giveFolderToCaller(folder: string, env: Env): void {
+export function giveFolderToCaller(folder: string, env: Env = process.env): void {
   const caller = sudoCaller(env)
   if (caller === null || statSync(dirname(folder)).uid !== caller) return
   giveNewFolder(folder, ({ gid }) => {

@@ -97,9 +97,9 @@ describe('the token of a lease', () => {
       chownSync(cwd, stranger.uid, stranger.gid)
       const slots = ['--slots', '2']
       holdfastAs(stranger, { cwd }, 'init')
-      const acquire = [program, 'lock', 'acquire', 'gate', ...slots, '--agent', `u${stranger.uid}`]
-      const env = { ...cleanEnvironment(), SUDO_UID: String(stranger.uid) }
-      execFileSync(process.execPath, acquire, { cwd, env })
+      const named = ['--store', '.holdfast/store.db', '--agent', `u${stranger.uid}`]
+      const acquire = [program, 'lock', 'acquire', 'gate', ...slots, ...named]
+      execFileSync(process.execPath, acquire, { cwd, env: cleanEnvironment() })
 
       const renew = [process.execPath, program, 'lock', 'renew', 'gate']
       const renewed = holdfastAs(stranger, { cwd }, 'run', '--lock', 'gate', ...slots, '--', ...renew)

@@ -656,6 +656,46 @@ describe('a .holdfast of another user', () => {
     },
   )
 
+  describe.skipIf(noStranger)('under a sudo that keeps HOME, leaves the caller able to', () => {
+    /** The caller's folder and home, and commands run by the caller or by root for them. */
+    function aCaller(config: string) {
+      const [cwd, home] = [anOpenFolder(), anOpenFolder()]
+      const holdfast = join(cwd, '.holdfast')
+      mkdirSync(holdfast)
+      writeFileSync(join(holdfast, 'config.toml'), config)
+      for (const path of [cwd, home, holdfast, join(holdfast, 'config.toml')])
+        chownSync(path, stranger.uid, stranger.gid)
+      const env = { ...cleanEnvironment(), HOME: home, HOLDFAST_AGENT: 'ada' }
+      const sudo = { SUDO_UID: String(stranger.uid), SUDO_GID: String(stranger.gid) }
+      const run = (options: object, args: readonly string[]) =>
+        spawnSync(process.execPath, [program, ...args], { cwd, env, encoding: 'utf8', ...options })
+      return {
+        holdfast,
+        asCaller: (...args: string[]) => run(stranger, args),
+        bySudo: (...args: string[]) => run({ env: { ...env, ...sudo } }, args),
+      }
+    }
+
+    test('use a config that was trusted like this, and to trust it again [S5d-1]', () => {
+      const { asCaller, bySudo } = aCaller('durability = "normal"\n')
+
+      const answers = [bySudo('trust'), asCaller('task', 'add', 'one'), asCaller('trust')]
+
+      expect(answers.map(({ status }) => status)).toEqual([0, 0, 0])
+    })
+
+    test('keep tokens in the home where none can be kept beside the store [S5c-44]', () => {
+      const { holdfast, asCaller, bySudo } = aCaller('')
+      writeFileSync(join(holdfast, 'store.db-leases'), 'no folder')
+      for (const key of ['T-1', 'T-2']) asCaller('task', 'add', 'one', '--key', key)
+
+      const claims = [bySudo('task', 'claim', 'T-1'), asCaller('task', 'claim', 'T-2')]
+      const done = ['T-1', 'T-2'].map((key) => asCaller('task', 'complete', key))
+
+      expect([...claims, ...done].map(({ status }) => status)).toEqual([0, 0, 0, 0])
+    })
+  })
+
   test.skipIf(noStranger)(
     'does not become the caller’s under sudo if it was put in the place of the new one [S5d-2]',
     async () => {
