@@ -6,6 +6,7 @@ import {
   fstatSync,
   openSync,
   readdirSync,
+  readlinkSync,
   type Stats,
   statSync,
 } from 'node:fs'
@@ -33,11 +34,15 @@ function sudoCaller({ SUDO_UID }: Env): number | null {
 
 /**
  * A file that root has just created in a folder of the user who called sudo becomes theirs. A stranger's folder that
- * took the place of one that was checked gets nothing.
+ * took the place of one that was checked gets nothing. Nor does the caller if a link led to another folder when the
+ * file was created: where the system tells, its real folder counts.
  */
 export function giveFileToCaller(descriptor: number, folder: string, env: Env = process.env): void {
-  const { uid, gid } = statSync(folder)
-  if (uid !== 0 && uid === sudoCaller(env)) fchownSync(descriptor, uid, gid)
+  const caller = sudoCaller(env)
+  if (caller === null) return
+  const file = unlessRefused(() => readlinkSync(`/dev/fd/${descriptor}`))
+  const { uid, gid } = statSync(file === null ? folder : dirname(file))
+  if (uid !== 0 && uid === caller) fchownSync(descriptor, uid, gid)
 }
 
 /** The same for a new folder. It gets the caller's own group, unless it has inherited one. */

@@ -626,6 +626,44 @@ describe('a .holdfast of another user', () => {
     },
   )
 
+  test.skipIf(noStranger || process.platform !== 'linux')(
+    'gets no file that root made elsewhere through a link that is gone again [S5d-2]',
+    async () => {
+      const shell = aShell()
+      const { repository, holdfast, config } = aClone(shell, '')
+      for (const path of [holdfast, config]) chownSync(path, stranger.uid, stranger.gid)
+      const [roots, aside] = [join(shell.folder, 'roots'), join(shell.folder, 'aside')]
+      mkdirSync(roots)
+      const { openSync } = fs
+      const opened = vi.spyOn(fs, 'openSync').mockImplementation((path, flags, mode) => {
+        if (flags !== 'wx') return openSync(path, flags, mode)
+        renameSync(holdfast, aside)
+        symlinkSync(roots, holdfast)
+        try {
+          return openSync(path, flags, mode)
+        } finally {
+          rmSync(holdfast)
+          renameSync(aside, holdfast)
+        }
+      })
+      syncBuiltinESMExports()
+      onTestFinished(() => {
+        opened.mockRestore()
+        syncBuiltinESMExports()
+      })
+
+      await inClone(shell, repository, { SUDO_UID: String(stranger.uid) })(
+        'config',
+        'set',
+        'namespace',
+        'team',
+      )
+
+      const owners = readdirSync(roots).map((name) => statSync(join(roots, name)).uid)
+      expect(new Set(owners)).toEqual(new Set([0]))
+    },
+  )
+
   test.skipIf(noStranger)(
     'gets no folder of root through a link in place of the new one for tokens',
     async () => {
