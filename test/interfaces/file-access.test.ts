@@ -1,6 +1,6 @@
 /** Files of ours on a machine with other users, and in folders that strangers have filled. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import {
+import fs, {
   chmodSync,
   chownSync,
   linkSync,
@@ -15,9 +15,10 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { open } from 'holdfast'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { aShell, cleanEnvironment, program } from '../support/cli.ts'
 import { anOpenFolder, colleague, holdfastAs, noStranger, runAs, stranger } from '../support/stranger.ts'
 
@@ -175,6 +176,27 @@ describe('anything in place of one of our files', () => {
     truncateSync(victim, 100_000)
     return victim
   }
+
+  test('changes no other folder through a link in place of the new one for bells [S5d-6]', async () => {
+    const { folder } = aShell()
+    const [bells, own] = [join(folder, 'store.db-bells'), join(folder, 'own')]
+    mkdirSync(own, { mode: 0o755 })
+    const made = vi.spyOn(fs, 'mkdirSync').mockImplementationOnce(() => {
+      symlinkSync(own, bells)
+      return undefined
+    })
+    syncBuiltinESMExports()
+    onTestFinished(() => {
+      made.mockRestore()
+      syncBuiltinESMExports()
+    })
+
+    const hf = await open(join(folder, 'store.db'), quiet)
+    await hf.close()
+
+    expect(made).toHaveBeenCalledWith(bells, 0o700)
+    expect(modeOf(own)).toBe('755')
+  })
 
   test.each(['-bells', '-turn'])('is not written through if it is a link: %s [S5d-6]', async (end) => {
     const shell = aShell()

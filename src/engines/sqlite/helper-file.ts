@@ -4,13 +4,11 @@
  * file owned by someone trusted with the store is written to. If it fails these checks, we do without it.
  */
 import {
-  chmodSync,
   closeSync,
   constants,
   fchmodSync,
   fchownSync,
   fstatSync,
-  lchownSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -19,7 +17,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { maxBells } from '../../domain/bell.ts'
-import { isOwn, isShared } from '../../host/access.ts'
+import { isOwn, isShared, noFollowFlags } from '../../host/access.ts'
 import type { StoreWarning } from '../../port/engine.ts'
 
 export const turnEnd = '-turn'
@@ -153,10 +151,16 @@ export function makeBellFolder(store: string): boolean {
   }
   if (process.getuid === undefined) return true
   const { mode, uid, gid } = statSync(store)
-  if (process.getuid() === 0) lchownSync(folder, uid, gid)
   // Anyone who may read a file in it may enter it; in a shared folder, what a group creates stays with that group.
   const inherited = statSync(dirname(store)).mode & setGroup
-  chmodSync(folder, (mode & 0o666) | ((mode & 0o444) >> 2) | inherited)
+  // Somebody else may have put a link in its place by now.
+  const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | noFollowFlags)
+  try {
+    if (process.getuid() === 0) fchownSync(descriptor, uid, gid)
+    fchmodSync(descriptor, (mode & 0o666) | ((mode & 0o444) >> 2) | inherited)
+  } finally {
+    closeSync(descriptor)
+  }
   return true
 }
 
