@@ -780,6 +780,18 @@ describe('an idempotency key', () => {
     expect(answers).toMatchObject([changed, changed])
   })
 
+  test('is refused by `queue retry-failed`, whose items are retried one by one', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1', '--key', 'k', '--max-attempts', '1')
+    await claim(shell)
+    await shell.run('queue', 'fail', 'q', 'k', 'broken')
+
+    const refused = await shell.run('queue', 'retry-failed', 'q', '--idempotency-key', 'once')
+
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('--idempotency-key') })
+    expect(await shell.json('queue', 'list', 'q', '--retryable')).toMatchObject({ items: [{ key: 'k' }] })
+  })
+
   test('goes on with `msg clear` where it was interrupted, and then repeats its answer', async () => {
     const shell = aShell()
     await shell.run('init')

@@ -1,6 +1,7 @@
 /** Verbs for operators, who may change items and queues no matter who holds them. */
 
 import { counted } from '../../domain/count.ts'
+import { InvalidError } from '../../errors.ts'
 import { inPieces, sumOf } from '../../runtime/session/input.ts'
 import { lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
@@ -25,6 +26,7 @@ export const queueControlVerbs = [
     options: [{ flags: '--dry-run', description: 'count what would be retried, without changing anything' }],
     async act(call) {
       const dryRun = call.options.dryRun === true
+      if (call.idempotencyKey !== undefined) throw manyRetries()
       const hf = await call.open()
       return {
         ...(await hf.queue(call.input.queue).retryFailed({ reason: call.input.reason, dryRun })),
@@ -126,3 +128,10 @@ export const queueControlVerbs = [
     details: recoveryDetails,
   }),
 ]
+
+function manyRetries(): InvalidError {
+  return new InvalidError({
+    what: '--idempotency-key covers one request, and each item is retried by one of its own',
+    next: 'leave it out: a repeated command retries only what is still failed',
+  })
+}
