@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { counted } from '../../domain/count.ts'
 import type { Holdfast } from '../../handle/holdfast.ts'
 import { open } from '../../handle/open.ts'
+import { unlessRefused } from '../../host/unless-refused.ts'
 import { importBeads } from '../../import/beads.ts'
 import { importEvaluationLocks } from '../../import/evaluation-locks.ts'
 import { importExarpGo } from '../../import/exarp-go.ts'
@@ -93,8 +94,8 @@ async function textOf(call: Call): Promise<TextSource> {
 
 /** Such as `<(bd export)`. */
 function isPipe(path: string): boolean {
-  const found = statSync(path, { throwIfNoEntry: false })
-  return found !== undefined && !found.isFile() && !found.isDirectory()
+  const found = unlessRefused(() => statSync(path))
+  return found !== null && !found.isFile() && !found.isDirectory()
 }
 
 /** `--json` shows the rest. */
