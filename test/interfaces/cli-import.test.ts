@@ -59,16 +59,17 @@ test.runIf(process.platform !== 'win32')('a pipe is imported whole, also into a 
   expect(again.known).toEqual(piped.imported)
 })
 
-test.each(['missing.jsonl', 'beads.jsonl/below', 'x'.repeat(300)])(
-  'a path to no file is reported as one that cannot be read: %s',
-  async (path) => {
-    const shell = shellWith('beads.jsonl')
+test.each([
+  ['missing', 'missing.jsonl'],
+  ['below a file', 'beads.jsonl/below'],
+  ['too long', 'x'.repeat(300)],
+])('a path to no file is reported as one that cannot be read: %s', async (_, path) => {
+  const shell = shellWith('beads.jsonl')
 
-    const answer = await shell.run('import', 'beads', path)
+  const answer = await shell.run('import', 'beads', path)
 
-    expect(answer).toMatchObject({ code: 3, stderr: expect.stringContaining('give the path of') })
-  },
-)
+  expect(answer).toMatchObject({ code: 3, stderr: expect.stringContaining('give the path of') })
+})
 
 test('a refused file creates no store, names its rows and exits with code 2', async () => {
   const shell = aShell()
