@@ -16,7 +16,12 @@ export function compileCacheFolder(env: Readonly<Record<string, string | undefin
   const folder = join(caches, 'holdfast', 'compiled')
   try {
     // One at a time: where nothing can be created, as in /proc, Node's `recursive` option never returns.
-    for (const each of [caches, dirname(folder), folder]) if (!existsSync(each)) mkdirSync(each, 0o700)
+    for (const each of [caches, dirname(folder), folder]) {
+      if (existsSync(each)) continue
+      // Under a sudo that keeps HOME, a folder of root's would keep the caller out of their own.
+      if (!isGuarded(realpathSync(dirname(each)))) return null
+      mkdirSync(each, 0o700)
+    }
     const real = realpathSync(folder)
     return isPrivateFolder(real) && isGuarded(real) ? real : null
   } catch {

@@ -346,4 +346,17 @@ describe('the cache of compiled code', () => {
     expect(cacheOf({ XDG_CACHE_HOME: writable })).toBeUndefined()
     expect(cacheOf({ HOME: '/proc/nowhere', XDG_CACHE_HOME: '' })).toBeUndefined()
   })
+
+  test.skipIf(noStranger)(
+    'leaves nothing of root in the home of somebody else, as under a sudo that keeps HOME',
+    () => {
+      const home = anOpenFolder()
+      chownSync(home, stranger.uid, stranger.gid)
+
+      const cache = cacheOf({ HOME: home, XDG_CACHE_HOME: '' })
+
+      expect(cache).toBeUndefined()
+      expect(readdirSync(home)).toEqual([])
+    },
+  )
 })
