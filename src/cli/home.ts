@@ -24,16 +24,17 @@ export function makeHome({ folder }: Pick<Home, 'folder'>, { env }: Pick<Io, 'en
 
 /**
  * Opens the folder to its group. Files created in it from then on belong to that group and are group-writable, whatever
- * the umask of their creator. Existing files are opened too, by name and without following links.
+ * the umask of their creator. Existing files are opened too, by name and without following links; before the folder,
+ * because its group could put a link in their place.
  */
 export function shareHome(folder: string): void {
-  making(folder, () => chmodSync(folder, 0o2770))
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name)
     if (entry.isFile()) making(folder, () => chmodSync(path, 0o660))
     // Every user of the store rings its bells, but the folder of tokens belongs to one user.
     else if (entry.isDirectory() && entry.name.endsWith('-bells')) shareHome(path)
   }
+  making(folder, () => chmodSync(folder, 0o2770))
 }
 
 /**

@@ -132,6 +132,32 @@ describe('a shared store', () => {
     expect(await shell.run('queue', 'stats', 'q')).toMatchObject({ code: 0 })
   })
 
+  test('opens no other file through a link that its group puts there meanwhile [S5d-5]', async () => {
+    const shell = aShell()
+    await shell.run('queue', 'add', 'q', '1')
+    const [home, secret] = [join(shell.folder, '.holdfast'), join(shell.folder, 'secret')]
+    const config = join(home, 'config.toml')
+    writeFileSync(secret, '', { mode: 0o600 })
+    const { chmodSync: change } = fs
+    const changed = vi.spyOn(fs, 'chmodSync').mockImplementation((path, mode) => {
+      if (modeOf(home) === '2770' && lstatSync(config).isFile()) {
+        rmSync(config)
+        symlinkSync(secret, config)
+      }
+      change(path, mode)
+    })
+    syncBuiltinESMExports()
+    onTestFinished(() => {
+      changed.mockRestore()
+      syncBuiltinESMExports()
+    })
+
+    await shell.run('init', '--shared')
+
+    expect(changed).toHaveBeenCalledWith(home, 0o2770)
+    expect(modeOf(secret)).toBe('600')
+  })
+
   test.skipIf(noStranger)('serves two users of its group, each with their own tokens [S5d-5]', async () => {
     const folder = anOpenFolder()
     const store = join(folder, '.holdfast', 'store.db')
