@@ -3,7 +3,7 @@
  * everything in it, belongs to this user or to a group that shares it.
  */
 import { constants, type Stats } from 'node:fs'
-import { chmod, lstat, mkdir, open, readdir, stat } from 'node:fs/promises'
+import { lstat, mkdir, open, readdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { HoldfastError } from '../errors.ts'
 import { isOpenToOthers, isOwn, isShared, noFollowFlags } from '../host/access.ts'
@@ -19,8 +19,18 @@ export async function makeFenceFolder(folder: string): Promise<boolean> {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
     throw error
   }
-  if (isShared(above)) await chmod(folder, 0o2770)
+  if (isShared(above)) await openToGroup(folder)
   return true
+}
+
+/** Somebody else in the group may have put a link in its place. */
+async function openToGroup(folder: string): Promise<void> {
+  const made = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY | noFollowFlags)
+  try {
+    await made.chmod(0o2770)
+  } finally {
+    await made.close()
+  }
 }
 
 /** Throws if somebody else created the folder or anything in it. */

@@ -10,10 +10,12 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import promises from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { writeFileFenced } from 'holdfast/fences'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { noStranger, stranger } from '../support/stranger.ts'
 
 const grant = (token: number) => ({ resource: 'lock:deploy', token })
@@ -59,6 +61,27 @@ describe('a fenced file', () => {
 
     expect(modes).toEqual(['2770', '660'])
     expect(readFileSync(file, 'utf8')).toBe('newer')
+  })
+
+  test('opens no other folder through a link in place of the new fence [S5d-8]', async () => {
+    const { folder, file, fence } = aFile()
+    chmodSync(folder, 0o2770)
+    const own = join(folder, 'own')
+    mkdirSync(own, { mode: 0o700 })
+    const before = modeOf(own)
+    const made = vi
+      .spyOn(promises, 'mkdir')
+      .mockImplementationOnce(async () => symlinkSync(own, fence) as never)
+    syncBuiltinESMExports()
+    onTestFinished(() => {
+      made.mockRestore()
+      syncBuiltinESMExports()
+    })
+
+    const written = await writeFileFenced(file, 'new', grant(1)).catch((error) => error.code)
+
+    expect(made).toHaveBeenCalledOnce()
+    expect([modeOf(own), written]).toEqual([before, expect.any(String)])
   })
 })
 
