@@ -40,12 +40,17 @@ function sudoCaller({ SUDO_UID }: Env): number | null {
 export function giveFileToCaller(descriptor: number, folder: string, env: Env = process.env): void {
   const caller = sudoCaller(env)
   if (caller === null) return
-  const file = unlessRefused(() => readlinkSync(`/dev/fd/${descriptor}`))
+  const file = pathOf(descriptor)
   const { uid, gid } = statSync(file === null ? folder : dirname(file))
   if (uid !== 0 && uid === caller) fchownSync(descriptor, uid, gid)
 }
 
-/** The same for a new folder. It gets the caller's own group, unless it has inherited one. */
+/** Where an open file is, whatever links led to it when it was opened; null where the system does not tell. */
+export function pathOf(descriptor: number): string | null {
+  return unlessRefused(() => readlinkSync(`/dev/fd/${descriptor}`))
+}
+
+/** A new folder becomes the caller's as well. It gets their own group, unless it has inherited one. */
 export function giveFolderToCaller(folder: string, env: Env = process.env): void {
   const caller = sudoCaller(env)
   if (caller === null || statSync(dirname(folder)).uid !== caller) return

@@ -3,11 +3,13 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import fs, {
   chmodSync,
   chownSync,
+  constants,
   linkSync,
   lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -193,6 +195,43 @@ describe('a shared store', () => {
     const owners = [...readdirSync(folder), ...bells].map((name) => lstatSync(join(folder, name)).uid)
     expect(new Set(owners)).toEqual(new Set([stranger.uid]))
   })
+
+  test.skipIf(noStranger || process.platform !== 'linux')(
+    'gives its user no file that root made elsewhere through a link that is gone again [S5d-6]',
+    async () => {
+      const folder = anOpenFolder()
+      chownSync(folder, stranger.uid, stranger.gid)
+      const [store, roots] = [join(folder, 'store.db'), join(anOpenFolder(), 'roots')]
+      const [bells, aside] = [`${store}-bells`, `${store}-aside`]
+      holdfastAs(stranger, { cwd: folder }, '--store', store, 'queue', 'add', 'q', '1')
+      rmSync(bells, { recursive: true })
+      mkdirSync(roots)
+      const { openSync } = fs
+      const opened = vi.spyOn(fs, 'openSync').mockImplementation((path, flags, mode) => {
+        if (path !== `${bells}/00` || (Number(flags) & constants.O_CREAT) === 0)
+          return openSync(path, flags, mode)
+        renameSync(bells, aside)
+        symlinkSync(roots, bells)
+        try {
+          return openSync(path, flags, mode)
+        } finally {
+          rmSync(bells)
+          renameSync(aside, bells)
+        }
+      })
+      syncBuiltinESMExports()
+      onTestFinished(() => {
+        opened.mockRestore()
+        syncBuiltinESMExports()
+      })
+
+      const hf = await open(store, quiet)
+      await hf.close()
+
+      const made = readdirSync(roots).map((name) => [name, statSync(join(roots, name)).uid])
+      expect(made).toEqual([['00', 0]])
+    },
+  )
 })
 
 describe('anything in place of one of our files', () => {

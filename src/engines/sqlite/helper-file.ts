@@ -18,6 +18,7 @@ import {
 import { dirname } from 'node:path'
 import { maxBells } from '../../domain/bell.ts'
 import { isOwn, isShared, noFollowFlags } from '../../host/access.ts'
+import { pathOf } from '../../host/user.ts'
 import type { StoreWarning } from '../../port/engine.ts'
 
 export const turnEnd = '-turn'
@@ -117,14 +118,15 @@ export class HelperFile {
 
   /**
    * Gets the store's mode and, for root, its owner, as SQLite does for its log: anyone who may use the store may use
-   * this file.
+   * this file. But not if a link that somebody put in our folder's place has led it elsewhere.
    */
   #make(): number | null {
     const { O_CREAT, O_EXCL } = constants
     const descriptor = openUnless('EEXIST', this.path, this.#flags | O_CREAT | O_EXCL)
     if (descriptor === null || process.getuid === undefined) return descriptor
     const { mode, uid, gid } = statSync(this.#store)
-    if (process.getuid() === 0) fchownSync(descriptor, uid, gid)
+    const isHere = (pathOf(descriptor) ?? this.path) === this.path
+    if (process.getuid() === 0 && isHere) fchownSync(descriptor, uid, gid)
     fchmodSync(descriptor, mode & 0o666)
     return descriptor
   }
