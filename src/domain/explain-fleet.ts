@@ -73,22 +73,24 @@ export function explainLocked(
 
 export interface AgentFacts {
   readonly processes: readonly (Judged & { readonly pid: number; readonly hostName: string })[]
-  /** How many leases it holds, and how many of them have lapsed. */
+  /** How many leases it holds, how many of them have lapsed, and how many of the others are of a dead process. */
   readonly holds: number
   readonly lapsed: number
+  readonly orphaned: number
   /** Leases it lost in the last hour. */
   readonly crashes: number
   readonly isSuspect: boolean
 }
 
-export function explainAgent({ processes, holds, lapsed, crashes, isSuspect }: AgentFacts): Explanation {
+export function explainAgent(facts: AgentFacts): Explanation {
+  const { processes, holds, lapsed, orphaned, crashes, isSuspect } = facts
   const evidence = [
     ...processes.map(({ pid, hostName, evidence: seen }) => `process ${pid} of ${hostName}: ${seen}`),
-    `holds ${counted(holds, 'lease')}${lapsed === 0 ? '' : `, ${lapsed} of them lapsed`}`,
+    `holds ${counted(holds, 'lease')}${lapsed === 0 ? '' : `, ${lapsed} of them lapsed`}${orphaned === 0 ? '' : `, ${orphaned} of them of a dead process`}`,
     ...(crashes === 0 ? [] : [`lost ${counted(crashes, 'lease')} in the last hour`]),
     ...(isSuspect ? ['its last three grants all ended as crashes'] : []),
   ]
-  const can = lapsed > 0 || processes.some(({ liveness }) => liveness === 'dead') ? [healNow] : []
+  const can = lapsed + orphaned > 0 || processes.some(({ liveness }) => liveness === 'dead') ? [healNow] : []
   if (processes.some(({ liveness }) => liveness === 'alive')) {
     return explanation(isSuspect ? 'stuck' : 'held', 'one of its processes is alive', { evidence, can })
   }

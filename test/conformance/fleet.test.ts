@@ -166,6 +166,10 @@ forEachEngine((engine) => {
         why: 'worker held it and is dead: process 4711 is gone',
         can: [{ operation: 'recovery.run' }],
       })
+      expect(await witness.fleet.explain('worker')).toMatchObject({
+        verdict: 'stuck',
+        evidence: expect.arrayContaining(['holds 1 lease, 1 of them of a dead process']),
+      })
       expect((await witness.fleet.status()).alerts).toMatchObject([{ code: 'dead_holders' }])
     })
 

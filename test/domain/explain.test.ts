@@ -523,7 +523,7 @@ describe('an agent', () => {
     pid: 4711,
     hostName: 'host',
   })
-  const facts = { processes: [], holds: 0, lapsed: 0, crashes: 0, isSuspect: false }
+  const facts = { processes: [], holds: 0, lapsed: 0, orphaned: 0, crashes: 0, isSuspect: false }
 
   test('with a living process is alive, unless it keeps crashing', () => {
     const alive = { ...facts, processes: [process('alive')], holds: 2 }
@@ -552,8 +552,9 @@ describe('an agent', () => {
   })
 
   test('whose processes are all dead is stuck; one that cannot be judged is not', () => {
-    expect(explainAgent({ ...facts, processes: [process('dead')] })).toMatchObject({
+    expect(explainAgent({ ...facts, processes: [process('dead')], holds: 3, orphaned: 2 })).toMatchObject({
       verdict: 'stuck',
+      evidence: expect.arrayContaining(['holds 3 leases, 2 of them of a dead process']),
       can: [{ operation: 'recovery.run' }],
     })
     expect(explainAgent({ ...facts, processes: [process('dead'), process('unknown')] })).toMatchObject({

@@ -7,7 +7,14 @@ import { explainAgent, explainQueue, type LockHolder } from '../../domain/explai
 import { explainItem, type ItemFacts } from '../../domain/explain-item.ts'
 import { explainLock, explainRun } from '../../domain/explain-lock.ts'
 import { explainMessage } from '../../domain/explain-message.ts'
-import { describeHolding, isLost, type Judged, judgeProcess, runningHosts } from '../../domain/holding.ts'
+import {
+  describeHolding,
+  isLost,
+  isOver,
+  type Judged,
+  judgeProcess,
+  runningHosts,
+} from '../../domain/holding.ts'
 import type { Instance } from '../../domain/instance.ts'
 import type { Item } from '../../domain/item.ts'
 import { sparedForMs } from '../../domain/lease.ts'
@@ -269,6 +276,7 @@ function queueStep(defined: DefinedQueue, of: Asked): Step<FleetExplanation> {
 function agentStep(running: readonly Instance[], of: Asked): Step<FleetExplanation> {
   return ask({ ...heldNeeds, ...crashNeeds }, (rows) => {
     const held = heldThings(rows, of.processes, of.context.now).filter(({ holder }) => holder.agent === of.id)
+    const lapsed = held.filter(({ holder }) => isOver(holder))
     const processes = running.filter(({ agent }) => agent === of.id)
     const explained = explainAgent({
       processes: processes.map(({ id, pid, hostName }) => ({
@@ -278,7 +286,8 @@ function agentStep(running: readonly Instance[], of: Asked): Step<FleetExplanati
         ...judgeProcess(id, of.processes),
       })),
       holds: held.length,
-      lapsed: held.filter(({ holder }) => isLost(holder)).length,
+      lapsed: lapsed.length,
+      orphaned: held.filter(({ holder }) => isLost(holder)).length - lapsed.length,
       crashes: rows.losses.filter(({ agent }) => agent === of.id).length,
       isSuspect: suspectAgents(rows.ends).includes(of.id),
     })
