@@ -10,6 +10,7 @@ import { type InputOf, type OperationName, operations, type ResultOf } from '../
 import { findDeaths } from '../runtime/caretaker/heal.ts'
 import { keyOfPiece } from '../runtime/session/input.ts'
 import type { Drawn } from './drawing.ts'
+import { failureOf } from './failure.ts'
 import { makeFolderFor, storeFile } from './home.ts'
 import type { Io } from './io.ts'
 import { LeaseFiles, leaseFolder } from './lease-file.ts'
@@ -186,8 +187,9 @@ export class CommandCall {
     }
   }
 
+  /** A store that cannot be left in good order changes neither the answer nor the exit code. */
   async close(): Promise<void> {
-    await this.#opened?.close()
+    await this.#opened?.close().catch((error) => printTalk(this.io, `warning  ${failureOf(error).message}`))
   }
 }
 

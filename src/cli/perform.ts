@@ -178,9 +178,11 @@ async function show(
   call: CommandCall,
   answer: unknown,
 ): Promise<void> {
+  const record = verb.json ? verb.json(answer, call.input) : asObject(named(verb, answer))
+  // Everything has been printed already, perhaps because the store is gone: do not ask it how to draw nothing.
+  if (record === null) return
   if (call.isJson) {
-    const shown = verb.json ? verb.json(answer, call.input) : asObject(named(verb, answer))
-    if (shown !== null) printJson(call.io, shown)
+    printJson(call.io, record)
     return
   }
   await call.lookAround()
@@ -195,7 +197,7 @@ function named({ noun }: Verb, answer: unknown): unknown {
   return noun === undefined ? answer : { [noun]: answer }
 }
 
-/** Null for undefined, the answer of a stream that has already printed everything. */
+/** Null for undefined, the answer of a stream. */
 function asObject(answer: unknown): object | null {
   if (answer === undefined) return null
   const isObject = typeof answer === 'object' && answer !== null && !Array.isArray(answer)

@@ -4,12 +4,13 @@
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type Answer, aShell, cleanEnvironment, program, type Shell, sharedShell } from '../support/cli.ts'
 import { inTerminal, keys, shellInTerminal } from '../support/pty.ts'
+import { openRaw } from '../support/sqlite-file.ts'
 
 /** Tests that each have a lock, an item or a task of their own share it. */
 const shared = sharedShell()
@@ -243,6 +244,34 @@ await hf.close()`
 
     expect(await run.ended).toMatchObject({ code: 5, stderr: expect.stringContaining('was lost') })
     expect(isRunning(run.pid)).toBe(false)
+  })
+
+  test('is stopped when the store is gone, with exit code 5', async () => {
+    const own = aShell()
+    await own.run('init')
+    const run = await working(own, 'gone', ['--lock', 'gone'])
+
+    rmSync(join(own.folder, '.holdfast'), { recursive: true })
+
+    expect(await run.ended).toMatchObject({ code: 5, stderr: expect.stringContaining('was lost') })
+    expect(isRunning(run.pid)).toBe(false)
+  })
+
+  test('is stopped when the store does not answer for as long as its lease, with exit code 5', async () => {
+    const own = aShell()
+    await own.run('init', '--store', 'blocked.db')
+    const env = { HOLDFAST_URL: 'blocked.db', HOLDFAST_BUSY_TIMEOUT: '50ms' }
+    const command = ['sh', '-c', 'touch started; exec sleep 60']
+    const ended = own.runWith({ env }, 'run', '--lock', 'blocked', '--lease', '500ms', '--', ...command)
+    await until(() => existsSync(join(own.folder, 'started')))
+
+    const writer = openRaw(join(own.folder, 'blocked.db'))
+    writer.exec('begin immediate')
+    const { code, stderr } = await ended
+    writer.close()
+
+    expect(stderr).toContain('was lost; the command was stopped')
+    expect(code).toBe(5)
   })
 
   // On a busy machine, the loss may be noticed before the command has ended.
