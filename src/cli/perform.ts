@@ -17,7 +17,7 @@ import type { Ended } from './lease-file.ts'
 import { withNearestName } from './nearest.ts'
 import { printJson, printTalk, printText } from './print.ts'
 import { type GlobalOptions, inspectSettings, isStoreNamed, readSettings, type Settings } from './settings.ts'
-import { type Holding, holdingOf, refusalOf, replacedToken } from './token.ts'
+import { type Holding, holdingOf, refusalOf, replacedToken, withOwnToken } from './token.ts'
 import { readJson, readOwnOptions, readValue, type Words } from './value.ts'
 import type { Verb } from './verb.ts'
 import { asTyped } from './wording.ts'
@@ -102,7 +102,7 @@ async function act(verb: Verb, operation: AnyOperation | null, call: CommandCall
   const isLost = exitOf(verb, answer) === errorCodes.LEASE_LOST.exit
   if (isLost && holding !== null && holding.token === undefined) {
     const refusal = await refusalOf(call, holding)
-    if (refusal !== null) throw refusal
+    if (refusal !== null) throw withOwnToken(refusal, call, holding)
   }
   noting(call, () => remember(verb, call, holding, answer))
   if (answer === null && verb.missing) throw notFound(verb.missing(call.input))
@@ -132,7 +132,7 @@ async function acted(verb: Verb, call: CommandCall, holding: Holding | null): Pr
     const isDoubtful = error.code === (holding.token === undefined ? 'LEASE_LOST' : 'HELD')
     const refusal = (isDoubtful ? await refusalOf(call, holding) : null) ?? error
     if (refusal.code === 'LEASE_LOST') noting(call, () => end(call, holding, 'lost'))
-    throw refusal
+    throw withOwnToken(refusal, call, holding)
   }
 }
 

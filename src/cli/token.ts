@@ -1,8 +1,10 @@
 /** The lease a command acts under, and its token: from `--token`, `HOLDFAST_TOKEN` or the lease file. */
 
 import { processingLockName } from '../domain/queue.ts'
+import { quotedWord } from '../domain/shell-word.ts'
 import { withoutCredentials } from '../domain/store-url.ts'
 import { taskQueue } from '../domain/task.ts'
+import type { ErrorFacts } from '../error-facts.ts'
 import { HeldError, type HoldfastError, InvalidError, LeaseLostError } from '../errors.ts'
 import type { AnyOperation } from '../operations/operation.ts'
 import type { CommandCall } from './call.ts'
@@ -147,6 +149,18 @@ export async function refusalOf(call: CommandCall, holding: Holding): Promise<Ho
     { subject, holder, expiresAt: lease.expiresAt },
     'give the token of your grant with --token, or wait until the lease ends',
   )
+}
+
+/** The agent itself holds it, but its token is not kept here: it was granted by a program, or on another machine. */
+export function withOwnToken(
+  error: HoldfastError,
+  call: CommandCall,
+  { name, token }: Holding,
+): HoldfastError {
+  const facts = error.facts as ErrorFacts['HELD']
+  if (error.code !== 'HELD' || token !== undefined || facts.holder !== call.settings.agent.value) return error
+  const next = `its token is not kept here: give the one that \`holdfast explain ${quotedWord(name)}\` shows with --token`
+  return new HeldError(facts, next)
 }
 
 async function lockLease(call: CommandCall, name: string) {
