@@ -75,7 +75,8 @@ function standbysText(server: StoreFacts['server']): string {
 
 export function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Finding[] {
   if (storeBytes === null || logBytes === null || freeBytes === null) return []
-  const sizes = `${formatBytes(storeBytes)}, log ${formatBytes(logBytes)}, ${formatBytes(freeBytes)} free`
+  const sizes = `${formatBytes(storeBytes)}, log ${formatBytes(logBytes)}`
+  const free = `${formatBytes(freeBytes)} free`
   const log =
     logBytes > maxLogBytes
       ? [
@@ -86,12 +87,10 @@ export function checkDisk({ storeBytes, logBytes, freeBytes }: StoreFacts): Find
           ),
         ]
       : []
-  if (freeBytes >= freeBytesLow) return [ok('disk', sizes), ...log]
+  if (freeBytes >= freeBytesLow) return [ok('disk', `${sizes}, ${free}`), ...log]
   const level = freeBytes < freeBytesMin ? 'error' : 'warning'
-  return [
-    finding('disk', level, `only ${sizes}`, 'free some space: on a full disk, every change fails'),
-    ...log,
-  ]
+  const remedy = 'free some space: on a full disk, every change fails'
+  return [finding('disk', level, `${sizes}, only ${free}`, remedy), ...log]
 }
 
 export function checkTransactions(long: readonly OpenTransaction[]): Finding[] {

@@ -132,7 +132,11 @@ describe('what is wrong', () => {
   test.each([
     ['less durability', { durability: 'normal' } as const, { check: 'store', level: 'notice' }],
     ['little room', { freeBytes: 99 * mebibyte }, { check: 'disk', level: 'warning' }],
-    ['no room', { freeBytes: 9 * mebibyte }, { check: 'disk', level: 'error' }],
+    [
+      'no room',
+      { freeBytes: 9 * mebibyte },
+      { check: 'disk', level: 'error', what: expect.stringMatching(/^\d.*, only 9 MiB free$/) },
+    ],
     ['a long log', { logBytes: 129 * mebibyte }, { check: 'log', level: 'warning' }],
     ['healing that failed', { recoveryError: 'disk full' }, { check: 'recovery', level: 'error' }],
   ])('in the store: %s', (_, ofStore, finding) => {
