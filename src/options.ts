@@ -28,7 +28,7 @@ const recovery = z.strictObject({
   onWait: z
     .boolean()
     .default(true)
-    .describe('Look for dead holders on this machine once a second while a call waits for work.'),
+    .describe('Look for dead holders on this machine once a second while a call waits for work or a lock.'),
   everyMs: whole(0, 3_600_000).default(5_000).describe('How often to recover, ms; 0 = never.'),
   probeEveryMs: whole(0, 60_000)
     .default(250)

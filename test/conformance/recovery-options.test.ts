@@ -121,6 +121,14 @@ forEachEngine((engine) => {
       expect(named('recovery.failed')).toMatchObject([{ level: 'warn', facts: { trigger: 'claim' } }])
     })
 
+    test('with only the trigger for waiting on, a call that waits for a lock finds it', async () => {
+      const { waiter, env } = await openOrphaned({ ...off, onWait: true })
+
+      const outcome = await outcomeOf(waiter.locks.acquireLock('busy', { waitMs: 3_000 }), env)
+
+      expect(outcome).toBe('acquired')
+    })
+
     test.each([
       ['all triggers', false],
       ['the trigger by waiting', { ...off, everyMs: 3_600_000 }],

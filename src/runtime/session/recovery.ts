@@ -1,7 +1,7 @@
 /** Recovery as this process does it: at open, before claims, and on request. */
 import { shown } from '../../domain/text.ts'
 import type { Environment } from '../../environment.ts'
-import { InvalidError, isHoldfastError, revive } from '../../errors.ts'
+import { InvalidError, isClosedError, isHoldfastError, revive } from '../../errors.ts'
 import type { CheckedLogger } from '../../logger.ts'
 import type { RecoveryReport, RecoveryTrigger } from '../../operations/recovery/report.ts'
 import type { RecoveryStats } from '../../operations/recovery/stats.ts'
@@ -38,8 +38,11 @@ interface Parts {
   readonly executeIn: StoreHealing['executeIn']
 }
 
+const probeEveryMs = 1000
+
 export class Recovery {
   readonly #parts: Parts
+  #probeAt = 0
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -57,13 +60,21 @@ export class Recovery {
     return healAtOpen(healing, await findDeaths(healing))
   }
 
-  /** What a waiter does from time to time. Writes nothing, unless somebody is dead. */
+  /**
+   * The dead ring no bell, so whoever waits looks for them: perhaps nobody else would. Once a second is enough for all
+   * that wait in this process. Writes nothing, unless somebody is dead.
+   */
   async healTheDead(): Promise<void> {
+    const { environment, settings } = this.#parts
+    const now = environment.monotonic()
+    if (!settings.recovery.onWait || now < this.#probeAt) return
+    this.#probeAt = Number.POSITIVE_INFINITY
     const healing = this.#healingBy('waiter', {})
     await this.#ifPossible('waiter', async () => {
       const deaths = await findDeaths(healing)
       if (deaths.length > 0) await heal(healing, deaths)
     })
+    this.#probeAt = now + probeEveryMs
   }
 
   healIfPossible(trigger: RecoveryTrigger): Promise<RecoveryReport | null> {
@@ -75,7 +86,8 @@ export class Recovery {
     try {
       return await healing()
     } catch (error) {
-      this.#parts.logger.warn({ trigger, error: String(error) }, 'recovery.failed')
+      // A handle that is closed has nothing to heal any more.
+      if (!isClosedError(error)) this.#parts.logger.warn({ trigger, error: String(error) }, 'recovery.failed')
       return null
     }
   }

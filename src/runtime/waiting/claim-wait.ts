@@ -35,13 +35,10 @@ export interface ClaimWait<Answer> {
 export const waitIsOver = 'it was granted after the wait for it had ended'
 
 const lookEveryMs = 1000
-/** The dead ring no bell, so waiters look for them; otherwise perhaps nobody would. */
-const probeEveryMs = 1000
 
 export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answer>): Promise<Answer> {
   const { environment, engine } = session
   const deadline = environment.monotonic() + wait.waitMs
-  let probedAt = environment.monotonic()
   const soon = <Asked>(asked: Promise<Asked>) => inTime(session, asked, deadline, undefined, wait.signal)
   const by = () => ({ agent: wait.agent, ...untilDeadline(session, deadline) })
   const look = () => soon(session.call('queue.look', { queue: wait.queue, lapses: true }, by()))
@@ -67,10 +64,7 @@ export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answ
       wait.signal?.throwIfAborted()
       if (session.isClosed) throw closedError(engine.status.location)
       const now = environment.monotonic()
-      if (session.settings.recovery.onWait && now - probedAt >= probeEveryMs) {
-        probedAt = now
-        await soon(session.recovery.healTheDead())
-      }
+      await soon(session.recovery.healTheDead())
       const seen = await look()
       const hasLapsed = hasLapsedSince(claimedAt, seen, environment.monotonic())
       const isWanted = seen.ready && (await isThere())

@@ -89,6 +89,7 @@ export class LineWatch {
       try {
         const look = await this.#look()
         this.#renew(environment.monotonic())
+        this.#healTheDead()
         // The line has moved: the turn may be near.
         if (look.ahead !== ahead) pauseMs = firstLookMs * (look.ahead + 1)
         ahead = look.ahead
@@ -147,6 +148,12 @@ export class LineWatch {
       .finally(() => {
         this.#isRenewing = false
       })
+  }
+
+  /** Runs alongside as well, unless a caretaker does it. If it fails, the holder's lease decides. */
+  #healTheDead(): void {
+    if (![...this.#members.values()].some(({ isUnkept }) => isUnkept)) return
+    void this.#session.recovery.healTheDead()
   }
 
   async #renewAll(waiting: readonly WaiterTicket[]): Promise<void> {
