@@ -219,8 +219,8 @@ function withCauses(error: unknown): HoldfastErrorOf[] {
 /** For a claim by a process that has left the fleet or was judged dead. A handle joins again and repeats the claim. */
 export function endedError(instance: string | null): HoldfastError {
   return new HoldfastError('BUSY', {
-    what: `instance ${instance} has ended, so nothing was granted to it`,
-    next: 'join under a new id and ask again',
+    what: `the process behind this claim has ended (instance ${instance}), so nothing was granted to it`,
+    next: 'register the process that is there now, and ask again',
     facts: { endedInstance: instance },
   })
 }

@@ -162,6 +162,19 @@ export class CommandCall {
     this.instance = (await hf.execute('instance.join', { ...identity })).id
   }
 
+  /**
+   * Claims from now on belong to the process that is registered for the agent, if there is one. A command that waits may
+   * outlive it, and would then claim by hand, for somebody who is gone.
+   */
+  async bindToRegistered(): Promise<void> {
+    const running = await this.execute('agents.list', { limit: 1000 })
+    const registered = running.filter(
+      ({ agent, registeredBy }) => agent === this.settings.agent.value && registeredBy !== null,
+    )
+    const [newest] = registered.sort((left, right) => right.startedAt - left.startedAt)
+    this.instance ??= newest?.id
+  }
+
   /** One record of a stream: its text, or its line of JSON. */
   emit(text: Drawn, record: object): void {
     if (this.isJson) printJson(this.io, record)

@@ -1,7 +1,7 @@
 /** `--wait`: blocks until there is something, costs nothing meanwhile, and ends when it should. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
@@ -51,6 +51,32 @@ test('it gets what a killed holder leaves behind, even if no other process is aw
   holder.process.kill('SIGKILL')
 
   expect(await waiting).toMatchObject({ code: 0, stdout: expect.stringContaining('k (') })
+})
+
+test.each([
+  ['task', ['task', 'next']],
+  ['item', ['queue', 'next', 'q']],
+  ['lock', ['lock', 'acquire', 'deploy']],
+])('it takes no %s for an agent whose process has died meanwhile', async (_, args) => {
+  const shell = aShell()
+  const bob = ['--agent', 'bob']
+  await shell.run('init')
+  await shell.run('lock', 'acquire', 'deploy', ...bob)
+  const agent = spawn('sleep', ['60'])
+  onTestFinished(() => void agent.kill('SIGKILL'))
+  await shell.run('agent', 'register', '--pid', String(agent.pid))
+  const waiter = start(shell, ...args, '--wait', '20s')
+  while (!isWatching(waiter.pid)) await setImmediate()
+
+  agent.kill('SIGKILL')
+  await once(agent, 'exit')
+  await shell.run('recover')
+  await shell.run('task', 'add', 'Write')
+  await shell.run('queue', 'add', 'q', '1')
+  await shell.run('lock', 'release', 'deploy', ...bob)
+
+  expect(await waiter.ended).toMatchObject({ code: 7, stdout: '' })
+  expect(await shell.json('status')).toMatchObject({ held: { total: 0 } })
 })
 
 test.each([
@@ -113,6 +139,21 @@ test.each([
 
   expect((await shell.run(...args, '--wait', '1s', '--idempotency-key', 'k')).code).toBe(2)
 })
+
+/** It has looked once, and now listens for changes. */
+function isWatching(pid: number): boolean {
+  const folder = `/proc/${pid}/fd`
+  return readdirSync(folder).some((name) => isInotify(`${folder}/${name}`))
+}
+
+function isInotify(path: string): boolean {
+  try {
+    return readlinkSync(path) === 'anon_inode:inotify'
+  } catch {
+    // Closed meanwhile.
+    return false
+  }
+}
 
 function cpuTicks(pid: number): number {
   const text = readFileSync(`/proc/${pid}/stat`, 'utf8')

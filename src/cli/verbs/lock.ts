@@ -25,6 +25,7 @@ async function acquireWaiting(call: Call<'locks.acquireLock'>): Promise<NamedAcq
   if (call.idempotencyKey !== undefined) throw manyRequests()
   const { name, ...input } = call.input
   const hf = await call.open()
+  await call.bindToRegistered()
   return whileInterruptible(async (signal) => {
     for (;;) {
       const { lease, ...answer } = {

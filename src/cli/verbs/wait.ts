@@ -40,6 +40,7 @@ export async function claimWaiting<Name extends WaitingClaim>(
   if (waitMs === 0) return claim()
   if (call.idempotencyKey !== undefined) throw manyRequests()
   const hf = await call.open()
+  await call.bindToRegistered()
   return whileInterruptible(async (signal) => {
     for (;;) {
       const answer = await hf.waitForWork<ResultOf<WaitingClaim>>({
