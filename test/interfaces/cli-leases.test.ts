@@ -715,6 +715,16 @@ describe('a lease that was lost', () => {
 })
 
 describe('a caller without a token has lost nothing:', () => {
+  test('a release under a mistyped name says that it is not held, not that it no longer is', async () => {
+    const shell = aShell()
+    await shell.run('init')
+    await shell.run('lock', 'acquire', 'deploy')
+
+    const answer = await shell.run('lock', 'release', 'deplyo')
+
+    expect(answer).toMatchObject({ code: 5, stdout: 'not released: you do not hold deplyo\n' })
+  })
+
   test.each([
     ['lock renew', ['lock', 'renew', 'held']],
     ['lock release', ['lock', 'release', 'held']],

@@ -100,8 +100,8 @@ export const verbs = [
     name: 'release',
     operation: 'locks.releaseLock',
     isOver: ({ depth }) => depth === 0,
-    text({ released, depth }) {
-      if (!released) return 'not released: you no longer hold it'
+    text({ released, depth }, _view, { name }) {
+      if (!released) return `not released: you do not hold ${name}`
       return depth === 0 ? 'released' : `released once, ${depth} to go`
     },
     exit: ({ released }) => (released ? 0 : errorCodes.LEASE_LOST.exit),

@@ -16,7 +16,7 @@ export const queueLockVerbs = [
     noun: 'released',
     operation: 'queue.releaseProcessingLock',
     isOver: () => true,
-    says: { yes: 'unlocked', no: 'not unlocked: you no longer hold it', exit: 'LEASE_LOST' },
+    says: { yes: 'unlocked', no: 'not unlocked: you do not hold it', exit: 'LEASE_LOST' },
   }),
   verb({
     operation: 'queue.renewLock',
