@@ -208,7 +208,7 @@ function runProgram(block: Block, folder: string) {
   // Node 20 does not run TypeScript itself.
   const { code } = block.language === 'ts' ? transformSync('block.ts', block.text) : { code: block.text }
   writeFileSync(join(folder, 'block.mjs'), code)
-  return run(process.execPath, ['block.mjs'], { cwd: folder, timeout: 25_000, env: environment() })
+  return run(process.execPath, ['block.mjs'], { cwd: folder, timeout: 50_000, env: environment() })
 }
 
 /** The command is found through PATH, as after an install; npx would go looking for a registry. */
@@ -225,7 +225,7 @@ function runShell(block: Block, folder: string) {
   const path = `${binaries}${delimiter}${process.env.PATH}`
   return run('/bin/sh', ['-euc', script], {
     cwd: folder,
-    timeout: 25_000,
+    timeout: 50_000,
     env: { ...environment(), PATH: path },
   })
 }
