@@ -95,6 +95,31 @@ test('[S5-10] a call that has given up changes nothing, even if later calls of i
   expect(items.map(({ payload }) => payload)).toEqual(['before'])
 })
 
+test('[S5-10] a wait that is longer than anyone’s patience outlasts a server that was away for longer', async () => {
+  const store = own.newStore()
+  const proxy = await own.openProxy()
+  const hf = await openHere(proxy.through(store), { background: false, environment: hurried, patienceMs })
+  const holder = await openHere(store, { agent: 'holder', background: false })
+  await holder.locks.acquireLock('deploy')
+  const waitMs = 120_000
+  const waits = [
+    hf.queue('q').next({ waitMs }),
+    hf.tasks.claimNext({ waitMs }),
+    hf.locks.acquireLock('deploy', { waitMs }),
+  ].map((wait) => wait.then(({ outcome }) => outcome, String))
+  const inAWhile = (ms: number) => new Promise((resolve) => hurried.timer(ms, () => resolve(null), true))
+  await inAWhile(2_500)
+
+  proxy.cut()
+  await inAWhile(patienceMs + lateMs)
+  proxy.mend()
+  await holder.queue('q').add('after')
+  await holder.tasks.addTask('after')
+  await holder.locks.releaseLock('deploy')
+
+  expect(await Promise.all(waits)).toEqual(['claimed', 'claimed', 'acquired'])
+})
+
 /** On the hurried clock. */
 async function waitOf(call: () => Promise<unknown>): Promise<number> {
   const askedAt = hurried.monotonic()
