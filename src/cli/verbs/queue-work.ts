@@ -142,7 +142,7 @@ export const queueWorkVerbs = [
     noun: 'released',
     operation: 'queue.release',
     isOver: () => true,
-    says: { yes: 'released', no: 'not released: you do not hold it', exit: 'LEASE_LOST' },
+    says: { yes: 'released', no: 'not released: you no longer hold it', exit: 'LEASE_LOST' },
   }),
   verb({
     operation: 'queue.progress',
