@@ -159,7 +159,8 @@ export function withOwnToken(
 ): HoldfastError {
   const facts = error.facts as ErrorFacts['HELD']
   if (error.code !== 'HELD' || token !== undefined || facts.holder !== call.settings.agent.value) return error
-  const next = `its token is not kept here: give the one that \`holdfast explain ${quotedWord(name)}\` shows with --token`
+  const explain = `holdfast explain ${quotedWord(name)}`
+  const next = `if that grant is yours, give the token that \`${explain}\` shows with --token; else wait until the lease ends`
   return new HeldError(facts, next)
 }
 
