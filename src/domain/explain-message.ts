@@ -1,4 +1,5 @@
 /** Why a message is still waiting, or how it ended. */
+import { counted } from './count.ts'
 import { isOpen } from './delivery.ts'
 import { type Explanation, explanation, type SafeAct } from './explain.ts'
 import type { Message, Thread } from './message.ts'
@@ -8,10 +9,10 @@ export function explainMessage({ message, deliveries }: Thread, now: number): Ex
   const open = deliveries.filter(isOpen)
   const answered = deliveries.filter(({ ackedAt }) => ackedAt !== null)
   const evidence = [
-    `${answered.length} answers of the ${message.quorum} that are needed`,
+    `${counted(answered.length, 'answer')} of the ${message.quorum} that are needed`,
     ...deliveries.map(
       ({ recipient, state, attempts, note }) =>
-        `${recipient}: ${state} after ${attempts} attempts${note === null ? '' : `, "${note}"`}`,
+        `${recipient}: ${state} after ${counted(attempts, 'attempt')}${note === null ? '' : `, "${note}"`}`,
     ),
   ]
   if (message.state === 'dead') return explainDead(message, answered.length, evidence)

@@ -393,7 +393,7 @@ describe('a message', () => {
       why: 'it waits for bob, carol',
       evidence: [
         '0 answers of the 1 that are needed',
-        'bob: sent after 1 attempts',
+        'bob: sent after 1 attempt',
         'carol: sent after 0 attempts, "soon"',
       ],
       next: [
@@ -436,7 +436,7 @@ describe('a message', () => {
 
     expect(explainMessage({ message: dead, deliveries }, at.now)).toMatchObject({
       why: 'too few acknowledged it on any level: it is a dead letter',
-      evidence: expect.arrayContaining(['1 answers of the 2 that are needed']),
+      evidence: expect.arrayContaining(['1 answer of the 2 that are needed']),
     })
   })
 
