@@ -4,7 +4,9 @@
  *
  * Not promised: that an item is processed only once. Work done after the last record is done again.
  */
+
 import { IllegalMoveError } from '../errors.ts'
+import { counted } from './count.ts'
 import type { Clocks } from './item.ts'
 import type { Json } from './json.ts'
 
@@ -168,7 +170,7 @@ export function reopenRun(known: Run, total: number | null, at: Clocks): Run {
       'paused',
       'the outcomes of its items are no longer kept; start a run under another name',
     )
-  const reason = total === null ? 'reopened for more items' : `reopened with ${total} items`
+  const reason = total === null ? 'reopened for more items' : `reopened with ${counted(total, 'item')}`
   return { ...halt(known, 'paused', reason, at), total }
 }
 

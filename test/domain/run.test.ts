@@ -181,6 +181,13 @@ describe('pausing and resuming', () => {
     expect(refusalOf(() => reopenRun(inStatus[status], 15, at)).code).toBe('ILLEGAL_MOVE')
   })
 
+  test.each([
+    [1, 'reopened with 1 item'],
+    [15, 'reopened with 15 items'],
+  ])('a run reopened with a total of %i says so [S5c-40]', (total, pauseReason) => {
+    expect(reopenRun(inStatus.completed, total, at)).toMatchObject({ status: 'paused', total, pauseReason })
+  })
+
   test('a run is reopened without a total if it is unknown [S5c-40]', () => {
     const reopened = reopenRun(inStatus.completed, null, at)
 
