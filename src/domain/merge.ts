@@ -44,7 +44,7 @@ export function assertRebasedFrom(item: Item, fromSha: string | undefined): void
   const isSame = fromSha === undefined ? headChangedUnder !== item.token : fromSha === headSha
   if (isSame) return
   throw new HoldfastError('ILLEGAL_MOVE', {
-    what: `${describeItem(item)} was submitted again: its head is ${headSha}${fromSha === undefined ? '' : `, not ${fromSha}`}`,
+    what: `${describeItem(item)} ${fromSha === undefined ? 'was submitted again: its head is' : `no longer has the head ${fromSha}, but`} ${headSha}`,
     next: 'rebase that head, and give it as `fromSha`',
     facts: { subject: describeItem(item), from: item.state, to: 'testing', headSha },
   })

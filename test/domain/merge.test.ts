@@ -61,6 +61,8 @@ describe('the head of a rebase', () => {
     expect(rebased.data).toMatchObject({ headSha: 'bbbb01', testedAgainstSha: 'main1', rebaseCount: 1 })
     expect(rebased.data).not.toHaveProperty('headChangedUnder')
     expect(() => assertRebasedFrom(rebased, undefined)).not.toThrow()
+    const { message } = refusalOf(() => assertRebasedFrom(rebased, 'bbbb'))
+    expect(message).toContain('no longer has the head bbbb, but bbbb01;')
   })
 
   test('by the next holder, who has read the new head, needs no proof', () => {
