@@ -182,3 +182,7 @@ export function viewLock(lock: Lock, now: number): LockView {
     lease: viewLease(lock, now),
   }
 }
+
+/** For answers about a queue that may be a mistyped name. */
+export const queueExists = () =>
+  z.boolean().describe('False: nobody has defined the queue or added anything to it yet.')

@@ -20,8 +20,8 @@ forEachEngine((engine) => {
       expect(item).toMatchObject({ phase: 'waiting', runAt })
       expect(position).toBeNull()
       expect(early).toEqual([
-        { outcome: 'empty', nextDueAt: runAt },
-        { outcome: 'empty', nextDueAt: runAt },
+        { outcome: 'empty', nextDueAt: runAt, exists: true },
+        { outcome: 'empty', nextDueAt: runAt, exists: true },
       ])
       expect(inTime.item).toMatchObject({ id: item.id, runAt: null })
     })
@@ -34,7 +34,7 @@ forEachEngine((engine) => {
       await env.advance(1_001)
       const look = await hf.execute('queue.look', { queue: 'jobs' })
 
-      expect(early).toEqual({ outcome: 'empty', nextDueAt: null })
+      expect(early).toMatchObject({ outcome: 'empty', nextDueAt: null })
       expect(look).toMatchObject({ ready: false, nextDueAt: null })
     })
 

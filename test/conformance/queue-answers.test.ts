@@ -62,14 +62,14 @@ forEachEngine((engine) => {
       paused: false,
       exists: false,
     })
-    expect(await q.next()).toEqual({ outcome: 'empty', nextDueAt: null })
-    expect(await q.claimMany(1)).toEqual({ outcome: 'empty', nextDueAt: null })
+    expect(await q.next()).toEqual({ outcome: 'empty', nextDueAt: null, exists: false })
+    expect(await q.claimMany(1)).toEqual({ outcome: 'empty', nextDueAt: null, exists: false })
     expect(await q.list()).toEqual({ items: [], next: null })
     expect([await q.peek(), await q.get('w1'), await q.getProcessingLock()]).toEqual([null, null, null])
     expect(await hf.execute('queue.describe', { queue: 'nowhere' })).toBeNull()
   })
 
-  test('an empty answer says when the next item of that queue is due, if there is one [S5c-51]', async () => {
+  test('an empty answer says when the next item is due, and whether the queue is there [S5c-51]', async () => {
     const { hf, env } = await engine.open()
     const runAt = env.now() + 60_000
     await hf.queue('jobs').add(null, { runAt })
@@ -85,10 +85,10 @@ forEachEngine((engine) => {
     ]
 
     expect(there).toEqual([
-      { outcome: 'empty', nextDueAt: runAt },
-      { outcome: 'empty', nextDueAt: env.now() + 30_000 },
+      { outcome: 'empty', nextDueAt: runAt, exists: true },
+      { outcome: 'empty', nextDueAt: env.now() + 30_000, exists: true },
     ])
-    expect(nowhere).toEqual(nowhere.map(() => ({ outcome: 'empty', nextDueAt: null })))
+    expect(nowhere).toEqual(nowhere.map(() => ({ outcome: 'empty', nextDueAt: null, exists: false })))
   })
 
   test('a refusal that names the holder also says since when it holds [S5c-51]', async () => {

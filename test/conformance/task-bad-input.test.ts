@@ -132,7 +132,7 @@ forEachEngine((engine) => {
     const { hf } = await engine.open()
 
     expect(await hf.tasks.listTasks()).toEqual({ tasks: [], next: null })
-    expect(await hf.tasks.claimNext()).toEqual({ outcome: 'empty', nextDueAt: null })
+    expect(await hf.tasks.claimNext()).toEqual({ outcome: 'empty', nextDueAt: null, exists: false })
     expect(await hf.tasks.detectStaleLocks()).toMatchObject({ total: 0 })
     expect(await hf.tasks.cleanupExpiredLocks()).toMatchObject({ cleaned: 0 })
     expect(await hf.tasks.cleanupDeadAgentLocks()).toMatchObject({ cleaned: 0 })

@@ -41,6 +41,24 @@ test('a wait costs nothing while others work, and ends with what it waited for',
   expect(burnt).toBeLessThanOrEqual(20)
 })
 
+test.each([
+  ['queue', 'next', 'buidls'],
+  ['run', '--queue', 'buidls', '--', 'true'],
+])('a queue that is not there is called that, and a wait for it says so at once: %s', async (...args) => {
+  const shell = aShell()
+  await shell.run('queue', 'add', 'builds', '1')
+  await shell.run('queue', 'next', 'builds')
+  const waiting = [...args.slice(0, 3), '--wait', '1ms', ...args.slice(3)]
+
+  const there = await shell.run(...args.map((word) => (word === 'buidls' ? 'builds' : word)))
+  const answers = [await shell.run(...args), await shell.run(...waiting)]
+
+  expect(`${there.stdout}${there.stderr}`).not.toContain('ever')
+  expect(answers.map(({ code }) => code)).toEqual([6, 6])
+  const why = 'nothing to claim: nothing has ever been added there'
+  expect(answers.map(({ stdout, stderr }) => `${stdout}${stderr}`.split(why).length - 1)).toEqual([1, 2])
+})
+
 test('it gets what a killed holder leaves behind, even if no other process is awake', async () => {
   const shell = aShell()
   await shell.run('queue', 'add', 'q', '1', '--key', 'k')

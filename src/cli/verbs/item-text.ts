@@ -112,15 +112,16 @@ export interface NotClaimed {
   /** What a task waits for, or until when. */
   readonly waitingFor?: readonly string[]
   readonly runAt?: number | null
-  /** When the next item of a queue is due. */
+  /** When the next item of a queue is due, and whether the queue is there. */
   readonly nextDueAt?: number | null
+  readonly exists?: boolean
   /** How many tasks the agent holds. */
   readonly holds?: number
 }
 
 /** Why there was nothing to claim. */
 export function refusalText(answer: NotClaimed, view: View): string {
-  const { outcome, reason = null, runAt = null, waitingFor = [], nextDueAt = null } = answer
+  const { outcome, reason = null, runAt = null, waitingFor = [], nextDueAt = null, exists = true } = answer
   switch (outcome) {
     case 'held':
     case 'waiting':
@@ -136,6 +137,7 @@ export function refusalText(answer: NotClaimed, view: View): string {
     case 'full':
       return `${counted(answer.holds ?? 0, 'task')} already held, which is the limit`
     case 'empty':
+      if (!exists) return 'nothing to claim: nothing has ever been added there'
       return nextDueAt === null ? 'nothing to claim' : `nothing to claim before ${view.time(nextDueAt)}`
     default:
       return outcome

@@ -5,7 +5,9 @@ import type { ResultOf } from '../../operations/table.ts'
 import { waitIsOver } from '../../runtime/waiting/claim-wait.ts'
 import { formatDuration } from '../duration.ts'
 import { whileInterruptible } from '../interrupt.ts'
+import { printTalk } from '../print.ts'
 import type { Call, OwnOption } from '../verb.ts'
+import { refusalText } from './item-text.ts'
 
 export const waitOption: OwnOption = {
   flags: '--wait [duration]',
@@ -36,7 +38,15 @@ export async function claimWaiting<Name extends WaitingClaim>(
   { queue, wanted }: { queue: string; wanted?: object },
 ): Promise<ResultOf<Name>> {
   const waitMs = waitOptionMs(call)
-  const claim = () => call.execute(operation, call.input)
+  let isFirst = true
+  const claim = async () => {
+    const answer: ResultOf<WaitingClaim> = await call.execute(operation, call.input)
+    // A mistyped name would be waited for in vain.
+    if (waitMs > 0 && isFirst && answer.outcome === 'empty' && !answer.exists)
+      printTalk(call.io, `warning  ${refusalText(answer, call.view)}; waiting`)
+    isFirst = false
+    return answer as ResultOf<Name>
+  }
   if (waitMs === 0) return claim()
   if (call.idempotencyKey !== undefined) throw manyRequests()
   const hf = await call.open()

@@ -4,13 +4,15 @@ import type { Lock } from '../../domain/lock.ts'
 import type { Queue } from '../../domain/queue.ts'
 import { lazily } from '../../lazily.ts'
 import type { Decision } from '../../port/decision.ts'
+import type { DefinedQueue } from '../../port/queue.ts'
 import { ask, type OutputOf, reply, type Step, view } from '../operation.ts'
-import { itemView, type LeaseView, lockView } from '../view.ts'
+import { itemView, type LeaseView, lockView, queueExists } from '../view.ts'
 
 const paused = view(() => ({ outcome: z.literal('paused'), reason: z.string().nullable() }))
 export const empty = view(() => ({
   outcome: z.literal('empty'),
   nextDueAt: z.number().nullable().describe('When the next delayed item of the queue is due, ms since 1970.'),
+  exists: queueExists(),
 }))
 export const held = view(() => ({
   outcome: z.literal('held'),
@@ -38,9 +40,10 @@ export const claimManyOutcome = lazily(() =>
 export type ClaimManyOutcome = OutputOf<typeof claimManyOutcome>
 
 /** Nothing to claim now. Says when that may change, so that nobody has to guess. */
-export function emptyAnswer(queue: string): Step<{ outcome: 'empty'; nextDueAt: number | null }> {
-  return ask({ nextDueAt: { select: 'nextDueAt', queue } }, ({ nextDueAt }) =>
-    reply({ outcome: 'empty', nextDueAt }),
+export function emptyAnswer(defined: DefinedQueue | null): Step<OutputOf<typeof empty>> {
+  if (defined === null) return reply({ outcome: 'empty', nextDueAt: null, exists: false })
+  return ask({ nextDueAt: { select: 'nextDueAt', queue: defined.queue.name } }, ({ nextDueAt }) =>
+    reply({ outcome: 'empty', nextDueAt, exists: true }),
   )
 }
 

@@ -58,7 +58,7 @@ export function claimUnderLock(
     if (!candidate)
       return {
         changes: own ? [{ table: 'lock', before: own, after: acquired.after }] : [],
-        result: { outcome: 'empty', nextDueAt },
+        result: { outcome: 'empty', nextDueAt, exists: true },
       }
     const item = claimItem(candidate, workflow, { ...holder, leaseMs }, context)
     const version = (acquired.before?.version ?? 0) + 1

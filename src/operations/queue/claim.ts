@@ -50,12 +50,12 @@ export const next = operation({
   summary: 'Claim the next item under a lease.',
   ...claimsOne,
   decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
-    if (!defined) return emptyAnswer(input.queue)
+    if (!defined) return emptyAnswer(defined)
     const [candidate] = firstInLine(line, 1)
     if (defined.queue.slots !== null)
       return claimUnderLock(defined, candidate, holderWith(context, process), input, context)
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
-    if (!candidate) return emptyAnswer(input.queue)
+    if (!candidate) return emptyAnswer(defined)
     const leaseMs = leaseLength(input.leaseMs, context, defined.queue)
     // Field by field, because a spread costs ten times as much and this runs for every claim.
     const { agent, instance, holderHost = null } = holderWith(context, process)
@@ -86,7 +86,7 @@ export const claimMany = operation({
   output: claimManyOutcome,
   needs: ({ queue, limit }, caller) => claimNeeds(queue, caller, limit),
   decide({ defined, process, ...line }, input, context): Step<ClaimManyOutcome> {
-    if (!defined) return emptyAnswer(input.queue)
+    if (!defined) return emptyAnswer(defined)
     const candidates = firstInLine(line, input.limit)
     if (defined.queue.slots !== null) {
       throw new InvalidError({
@@ -96,7 +96,7 @@ export const claimMany = operation({
       })
     }
     if (defined.queue.pausedAt !== null) return pausedAnswer(defined.queue)
-    if (candidates.length === 0) return emptyAnswer(input.queue)
+    if (candidates.length === 0) return emptyAnswer(defined)
     const workflow = workflowOf(defined)
     const holder = {
       ...holderWith(context, process),
@@ -118,7 +118,7 @@ export const nextWithLock = operation({
   summary: "Acquire the queue's processing lock and claim the next item, or return to your unfinished one.",
   ...claimsOne,
   decide({ defined, process, ...line }, input, context): Step<ClaimOutcome> {
-    if (!defined) return emptyAnswer(input.queue)
+    if (!defined) return emptyAnswer(defined)
     return claimUnderLock(defined, firstInLine(line, 1)[0], holderWith(context, process), input, context)
   },
 })

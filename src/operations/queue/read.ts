@@ -9,7 +9,7 @@ import type { DefinedQueue } from '../../port/queue.ts'
 import * as fields from '../fields.ts'
 import { ask, need, operation, reply } from '../operation.ts'
 import { asFreed, closedBlockers, knownWorkflow, requireItem, workflowOf } from '../subject.ts'
-import { itemView, viewItem } from '../view.ts'
+import { itemView, queueExists, viewItem } from '../view.ts'
 import { itemNeeds } from './finish.ts'
 import { lineBefore } from './line.ts'
 
@@ -107,7 +107,7 @@ export const stats = operation({
       byState: z.record(z.string(), z.number()),
       oldestReadyMs: z.number().nullable(),
       paused: z.boolean(),
-      exists: z.boolean().describe('False: nobody has defined it or added anything to it yet.'),
+      exists: queueExists(),
     }),
   needs: ({ queue }) => ({
     defined: { select: 'queue', name: queue },

@@ -92,7 +92,7 @@ export const claimNext = operation({
     const candidate = firstCandidate(found)
     if (candidate === null) {
       assertSearched(found.matching, context)
-      return emptyAnswer(taskQueue)
+      return emptyAnswer(defined)
     }
     const request = requestOf(input, process, defined, context)
     const claim = (): Decision<NextTaskOutcome> => {
