@@ -84,10 +84,12 @@ function readChoice(field: Typed, word: string): string {
   if (chosen !== undefined) return chosen
   const nearest = nearestName(word, field.choices)
   const known = field.choices.join(', ')
+  // A long list would bury the suggestion, and is needed at most once.
+  const isShort = field.choices.length <= 12
   throw wrong(
     field,
-    `"${word}" is not one of ${known}`,
-    nearest ? `did you mean "${nearest}"?` : `give one of ${known}`,
+    isShort ? `"${word}" is not one of ${known}` : `there is no "${word}"`,
+    nearest ? `did you mean "${nearest}"?` : `give one of ${isShort ? 'these' : known}`,
   )
 }
 

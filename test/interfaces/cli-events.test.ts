@@ -74,7 +74,15 @@ describe('events list', () => {
     const { code, stderr } = await shell.run('events', 'list', '--kind', 'item.claimd')
 
     expect(code).toBe(2)
-    expect(stderr).toContain('--kind: "item.claimd" is not one of')
-    expect(stderr).toContain('did you mean "item.claimed"?')
+    expect(stderr).toBe('error  --kind: there is no "item.claimd"\nnext   did you mean "item.claimed"?\n')
+  })
+
+  test('lists the kinds once if the one asked for resembles none of them [S6-E5]', async () => {
+    const { stderr } = await shell.run('events', 'list', '--kind', 'nonsense')
+
+    expect(stderr).toMatch(
+      /^error {2}--kind: there is no "nonsense"\nnext {3}give one of workflow\.defined, /,
+    )
+    expect(stderr.split('workflow.defined')).toHaveLength(2)
   })
 })
