@@ -148,6 +148,10 @@ export async function fillGroup(
         })
     if (!isAnyNamed || group.isSingle || verb.isDefault || words.includes(verb.name))
       describeVerb(own, verb, act)
+    if (verb.isDefault) {
+      const path = `${command.name()} ${verb.name}`
+      command.addHelpText('after', `\n${command.name()} alone is ${path}; see holdfast ${path} --help.`)
+    }
   }
 }
 

@@ -77,6 +77,16 @@ describe('events list', () => {
     expect(stderr).toBe('error  --kind: there is no "item.claimd"\nnext   did you mean "item.claimed"?\n')
   })
 
+  test('are listed without a verb, and the help says which options there are then', async () => {
+    const [alone, help] = [
+      await shell.run('events', '--limit', '1', '--json'),
+      await shell.run('events', '--help'),
+    ]
+
+    expect(alone.stdout).toBe((await shell.run('events', 'list', '--limit', '1', '--json')).stdout)
+    expect(help.stdout).toContain('events alone is events list; see holdfast events list --help.')
+  })
+
   test('lists the kinds once if the one asked for resembles none of them [S6-E5]', async () => {
     const { stderr } = await shell.run('events', 'list', '--kind', 'nonsense')
 
