@@ -39,6 +39,8 @@ export interface FleetWatchOptions {
 export interface FleetReport extends FleetStatus {
   /** The store they share. */
   readonly store: StoreStatus
+  /** The part of the store that this is about. */
+  readonly namespace: string
 }
 
 /** Findings, and what was done about them. */
@@ -73,7 +75,7 @@ export class Fleet {
   async status(): Promise<FleetReport> {
     const judged = await judgeHolders(this.#session)
     const fleet = await this.#session.call('fleet.status', { judged })
-    return { store: this.#session.engine.status, ...fleet }
+    return { store: this.#session.engine.status, namespace: this.#session.settings.namespace, ...fleet }
   }
 
   /** What a name refers to: an item, task, lock, message, run, agent or queue. */

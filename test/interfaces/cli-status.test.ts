@@ -80,6 +80,13 @@ describe('status', () => {
     expect(stdout).toContain('see why with `holdfast queue quarantine zz-fragile`')
   })
 
+  test('names a namespace that is not the usual one: a mistyped one looks like a fleet at rest', async () => {
+    const head = async (...more: string[]) => (await shell.run('status', ...more)).stdout.split('\n')[0]
+
+    expect(await head()).not.toContain('namespace')
+    expect(await head('--namespace', 'prodction')).toContain('store.db  namespace prodction  ')
+  })
+
   test('is complete if the size of the screen is unknown', async () => {
     const { stdout } = await shell.run('status')
 

@@ -124,7 +124,7 @@ function tableText({ head, rows, total, isAtLeast }: Section, room: number, view
   return lines([view.table(head, shown), ...more])
 }
 
-function storeText({ store, at }: FleetReport, view: View, isBrief: boolean): Drawing {
+function storeText({ store, namespace, at }: FleetReport, view: View, isBrief: boolean): Drawing {
   const { colors } = view
   const { engine, engineVersion, durability, server } = store
   const shown = [`${engine} ${engineVersion}`, `durability ${durability}`]
@@ -137,7 +137,9 @@ function storeText({ store, at }: FleetReport, view: View, isBrief: boolean): Dr
       `timeline ${server.timeline}`,
     )
   }
-  const head = line`${colors.bold(store.location)}  ${view.time(at)}`
+  // A mistyped namespace looks like a fleet at rest.
+  const part = namespace === 'default' ? '' : `  namespace ${namespace}`
+  const head = line`${colors.bold(store.location)}${part}  ${view.time(at)}`
   return isBrief ? head : lines([head, colors.dim(shown.join(', '))])
 }
 
