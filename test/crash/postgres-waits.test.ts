@@ -71,6 +71,24 @@ describe.each(['cut', 'stall'] as const)('the connection to the server is %s', (
   })
 })
 
+test.each(Object.entries(waits))(
+  '[S5b-21] a process that was frozen past the end of its wait for %s got nothing, and does not blame the server',
+  async (_, wait) => {
+    const store = own.newStore()
+    let frozenMs = 0
+    const environment = { ...hurried, monotonic: () => hurried.monotonic() + frozenMs }
+    const holder = await openHere(store, { agent: 'holder', background: false })
+    await holder.locks.acquireLock('deploy')
+    const hf = await openHere(store, { background: false, environment })
+
+    const waiting = wait(hf)
+    await hf.queue('q').stats()
+    frozenMs = 60_000
+
+    expect(await waiting).toMatchObject({ outcome: expect.stringMatching(/^(empty|held)$/) })
+  },
+)
+
 test('[S5b-21] anything granted after the wait has ended is released', async () => {
   const store = own.newStore()
   const proxy = await own.openProxy()

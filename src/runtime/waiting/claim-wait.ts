@@ -39,16 +39,18 @@ const lookEveryMs = 1000
 export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answer>): Promise<Answer> {
   const { environment, engine } = session
   const deadline = environment.monotonic() + wait.waitMs
-  const soon = <Asked>(asked: Promise<Asked>) => inTime(session, asked, deadline, undefined, wait.signal)
-  const by = () => ({ agent: wait.agent, ...untilDeadline(session, deadline) })
+  /** Later where the process was frozen: that is no reason to give the store no time to answer. */
+  const end = () => Math.max(deadline, environment.monotonic())
+  const soon = <Asked>(asked: Promise<Asked>) => inTime(session, asked, end(), undefined, wait.signal)
+  const by = () => ({ agent: wait.agent, ...untilDeadline(session, end()) })
   const look = () => soon(session.call('queue.look', { queue: wait.queue, lapses: true }, by()))
   /** Whether something that is ready also matches. */
   const isThere = async () => wait.wanted === undefined || soon(session.isTaskThere(wait.wanted, by()))
   for (;;) {
     wait.signal?.throwIfAborted()
-    const { patienceMs } = untilDeadline(session, deadline)
+    const { patienceMs } = untilDeadline(session, end())
     const claimed = wait.claim(patienceMs)
-    const answer = await inTime(session, claimed, deadline, (late) => wait.giveBack(late), wait.signal)
+    const answer = await inTime(session, claimed, end(), (late) => wait.giveBack(late), wait.signal)
     if (wait.isEnough(answer)) return answer
     const claimedAt = environment.monotonic()
     for (let ready = false; !ready; ) {
