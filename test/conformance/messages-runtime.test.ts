@@ -155,6 +155,21 @@ forEachEngine((engine) => {
     expect(await post.messages.get(message.id)).toMatchObject({ deliveries: [{ attempts: 2 }] })
   })
 
+  test('a failure of one adapter is retried no sooner because another has nothing to send [A12]', async () => {
+    const { logger, named } = collectLogs()
+    const post = await openPost(engine, { background: true, logger })
+    post.messages.adapter('pigeon', recorder())
+    await post.messages.sendWithAck('bob', { content: 1 })
+    const mend = await post.store.damage.failDeliveries()
+
+    await post.env.advance(45_000)
+    await mend()
+
+    const failures = named('redelivery.failed').length
+    expect(failures).toBeGreaterThan(0)
+    expect(failures).toBeLessThan(20)
+  })
+
   test.each([
     ['nothing', undefined],
     ['a word', 'ok'],

@@ -34,7 +34,7 @@ interface Parts {
   readonly session: Session
   readonly adapters: ReadonlyMap<string, Adapter>
   readonly stopped: AbortSignal
-  /** A lane has ended: its adapter is free again, and what it sent may soon be due again. */
+  /** A lane has ended: its adapter is free again, or what it sent may soon be due again. */
   readonly onLaneEnd: () => void
 }
 
@@ -99,18 +99,22 @@ export class DeliveryPasses {
 
   async #sendLane(name: string, adapter: Adapter, limit: number, counts: RetryCounts): Promise<void> {
     this.#lanes.set(name, (this.#lanes.get(name) ?? 0) + 1)
+    let hasSent = false
+    let isFreed = false
     try {
-      await this.#sendDue(name, adapter, limit, counts)
+      hasSent = await this.#sendDue(name, adapter, limit, counts)
     } finally {
       this.#lanes.set(name, (this.#lanes.get(name) ?? 0) - 1)
-      this.#passedOver.delete(name)
+      isFreed = this.#passedOver.delete(name)
     }
-    // Not after a failure: it would fail again at once.
-    this.#onLaneEnd()
+    // Not after a failure, and not if there was nothing to send while another lane fails: it would fail again at once.
+    if (hasSent || isFreed) this.#onLaneEnd()
   }
 
-  async #sendDue(name: string, adapter: Adapter, limit: number, counts: RetryCounts): Promise<void> {
+  /** Whether there was anything to send. */
+  async #sendDue(name: string, adapter: Adapter, limit: number, counts: RetryCounts): Promise<boolean> {
     const leaseMs = attemptLeaseMs(adapter)
+    let hasSent = false
     while (!this.#stopped.aborted) {
       const requestedAt = this.#session.environment.monotonic()
       const { claims, deferred, failed, undeliverable } = await this.#session.call('messages.claimDue', {
@@ -118,14 +122,16 @@ export class DeliveryPasses {
         limit,
         leaseMs,
       })
-      if (claims.length + deferred + failed + undeliverable.length === 0) return
+      if (claims.length + deferred + failed + undeliverable.length === 0) return hasSent
       counts.processed += claims.length + deferred + failed
       counts.deferred += deferred
       counts.failed += failed
       this.#logUndeliverable(undeliverable, counts)
       const deadline = requestedAt + leaseMs - safetyMarginMs(leaseMs)
       await settleAll(claims.map((claim) => this.#send(adapter, claim, deadline, counts)))
+      hasSent ||= claims.length > 0
     }
+    return hasSent
   }
 
   /** Sends a claimed delivery and records the result. Fails only if the store cannot be written. */
