@@ -233,10 +233,13 @@ function tokenOf(file: string): number {
 
 /** When root creates the folder, it goes to the owner of the store, as SQLite does with its log. */
 function makeLeaseFolder(folder: string): void {
-  const isNew = makeFolder(folder, { own: 0o700, parents: 0o700, made: giveFolderToCaller })
-  if (!isNew || process.getuid?.() !== 0) return
-  const store = statSync(folder.slice(0, -folderEnd.length), { throwIfNoEntry: false })
-  if (store?.isFile()) giveNewFolder(folder, () => store)
+  const path = folder.slice(0, -folderEnd.length)
+  const store = process.getuid?.() === 0 ? statSync(path, { throwIfNoEntry: false }) : undefined
+  const made = (each: string) => {
+    if (each === folder && store?.isFile()) giveNewFolder(each, () => store)
+    else giveFolderToCaller(each)
+  }
+  makeFolder(folder, { own: 0o700, parents: 0o700, made })
 }
 
 /**

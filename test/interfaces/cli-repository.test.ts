@@ -595,6 +595,24 @@ describe('a .holdfast of another user', () => {
   })
 
   test.skipIf(noStranger)(
+    'keeps the tokens of commands under sudo where they are found again if the store is root’s [S5c-44]',
+    () => {
+      const cwd = anOpenFolder()
+      chownSync(cwd, stranger.uid, stranger.gid)
+      const store = join(cwd, 'store.db')
+      const asRoot = { ...cleanEnvironment(), HOLDFAST_AGENT: 'ada', XDG_STATE_HOME: anOpenFolder() }
+      const run = (env: object, ...args: string[]) =>
+        spawnSync(process.execPath, [program, ...args, '--store', store], { cwd, env: { ...asRoot, ...env } })
+      const sudo = { SUDO_UID: String(stranger.uid), SUDO_GID: String(stranger.gid) }
+      run({}, 'task', 'add', 'one', '--key', 'T-1')
+
+      const answers = [run(sudo, 'task', 'claim', 'T-1'), run(sudo, 'task', 'complete', 'T-1')]
+
+      expect(answers.map(({ status }) => status)).toEqual([0, 0])
+    },
+  )
+
+  test.skipIf(noStranger)(
     'gets no file from root when it takes the place of the checked one during config set [S5d-2]',
     async () => {
       const shell = aShell()
