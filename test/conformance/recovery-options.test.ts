@@ -60,7 +60,7 @@ forEachEngine((engine) => {
 
   describe('the holder of an item is dead', () => {
     /** It runs on by its lease, and whoever is asked sees that its process is gone. */
-    async function openOrphaned(recovery: NonNullable<OpenOptions['recovery']>) {
+    async function openOrphaned(recovery: NonNullable<OpenOptions['recovery']>, background = false) {
       const { hf, env, store } = await engine.open({ background: false, recovery: false })
       const host = machine(env)
       const dying = await store.open({ agent: 'dying', environment: host.process(101), recovery: false })
@@ -70,7 +70,7 @@ forEachEngine((engine) => {
       host.kill(101)
       const { logger, named } = collectLogs()
       const environment = host.process(102)
-      const waiter = await store.open({ environment, background: false, recovery, logger })
+      const waiter = await store.open({ environment, background, recovery, logger })
       return { q: waiter.queue('jobs'), waiter, env, store, named }
     }
 
@@ -121,13 +121,19 @@ forEachEngine((engine) => {
       expect(named('recovery.failed')).toMatchObject([{ level: 'warn', facts: { trigger: 'claim' } }])
     })
 
-    test('with only the trigger for waiting on, a call that waits for a lock finds it', async () => {
-      const { waiter, env } = await openOrphaned({ ...off, onWait: true })
+    test.each([
+      ['with', true],
+      ['without', false],
+    ])(
+      'with only the trigger for waiting on, a call that waits for a lock finds it %s a caretaker',
+      async (_, background) => {
+        const { waiter, env } = await openOrphaned({ ...off, onWait: true }, background)
 
-      const outcome = await outcomeOf(waiter.locks.acquireLock('busy', { waitMs: 3_000 }), env)
+        const outcome = await outcomeOf(waiter.locks.acquireLock('busy', { waitMs: 3_000 }), env)
 
-      expect(outcome).toBe('acquired')
-    })
+        expect(outcome).toBe('acquired')
+      },
+    )
 
     test.each([
       ['all triggers', false],

@@ -152,8 +152,9 @@ export class LineWatch {
 
   /** Runs alongside as well, unless a caretaker does it. If it fails, the holder's lease decides. */
   #healTheDead(): void {
-    if (![...this.#members.values()].some(({ isUnkept }) => isUnkept)) return
-    void this.#session.recovery.healTheDead()
+    const { recovery, settings } = this.#session
+    const isUnkept = [...this.#members.values()].some((member) => member.isUnkept)
+    if (isUnkept || settings.recovery.probeEveryMs === 0) void recovery.healTheDead()
   }
 
   async #renewAll(waiting: readonly WaiterTicket[]): Promise<void> {
