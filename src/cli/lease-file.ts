@@ -252,7 +252,8 @@ export function copyLeaseFiles(from: string | null, to: string | null): void {
   for (const file of readdirSync(from)) {
     // A file left half-written by a command that died is useless.
     if (!isLeaseFile.test(file) || !file.endsWith('.json') || existsSync(join(to, file))) continue
-    const found = readPlainFile(join(from, file), leaseFileBytes)
+    // What another user has kept here is of no use to this one.
+    const found = unlessRefused(() => readPlainFile(join(from, file), leaseFileBytes))
     if (found !== null && 'text' in found) writePlainFile(join(to, file), found.text)
   }
 }

@@ -108,6 +108,23 @@ describe('the token of a lease', () => {
     },
   )
 
+  test.skipIf(noStranger)('is copied along with the store although root left another there', () => {
+    const cwd = anOpenFolder()
+    chownSync(cwd, stranger.uid, stranger.gid)
+    const user = (...args: string[]) => holdfastAs(stranger, { cwd }, ...args)
+    const [from, to] = ['one.db', 'two.db']
+    for (const key of ['T-1', 'T-2']) user('task', 'add', 'Write', '--key', key, '--store', from)
+    user('task', 'claim', 'T-1', '--store', from)
+    const claim = [program, 'task', 'claim', 'T-2', '--store', from]
+    execFileSync(process.execPath, claim, { cwd, env: cleanEnvironment() })
+
+    const copied = user('copy', '--from', from, '--to', to)
+    const done = user('task', 'complete', 'T-1', '--store', to)
+
+    expect(copied).toMatchObject({ status: 0, stderr: '' })
+    expect(done).toMatchObject({ status: 0 })
+  })
+
   test('is found again whichever link leads to the store [S5b-6]', async () => {
     const shell = aShell()
     await shell.run('queue', 'add', 'q', '1')
