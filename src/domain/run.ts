@@ -4,7 +4,6 @@
  *
  * Not promised: that an item is processed only once. Work done after the last record is done again.
  */
-
 import { IllegalMoveError } from '../errors.ts'
 import { counted } from './count.ts'
 import type { Clocks } from './item.ts'
