@@ -50,12 +50,9 @@ export interface ItemSelectors {
     { queue: string; filter: ItemFilter | null; instance: string | null; limit: number },
     readonly Item[],
   ]
-  /**
-   * Held items, soonest expiry first, each with the wall time of its last event: all of them, those of processes, or
-   * those that nobody renews.
-   */
+  /** Held items, soonest expiry first, each with the wall time of its last event. `isBound`: only those of processes. */
   heldItems: [
-    { queue: string | null; isBound?: boolean; limit: number },
+    { queue: string | null; isBound?: true; limit: number },
     readonly { readonly item: Item; readonly changedAt: number | null }[],
   ]
   /** Items that an agent holds by hand, through this instance, or through a process registered for it. */

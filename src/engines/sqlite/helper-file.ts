@@ -18,7 +18,7 @@ import {
 import { dirname } from 'node:path'
 import { maxBells } from '../../domain/bell.ts'
 import { isOwn, isShared, noFollowFlags } from '../../host/access.ts'
-import { pathOf } from '../../host/user.ts'
+import { pathOf } from '../../host/hand-over.ts'
 import type { StoreWarning } from '../../port/engine.ts'
 
 export const turnEnd = '-turn'

@@ -6,7 +6,7 @@ import { processingLockName } from '../../domain/queue.ts'
 import type { Caller } from '../../port/command.ts'
 import type { ItemFilter } from '../../port/item.ts'
 import * as fields from '../fields.ts'
-import { need, operation, reply } from '../operation.ts'
+import { ask, need, type OutputOf, operation, reply, type Step, view } from '../operation.ts'
 import { itemView, viewItem } from '../view.ts'
 
 /**
@@ -58,6 +58,14 @@ export const peek = operation({
   },
 })
 
+const lookView = view(() => ({
+  ready: z.boolean(),
+  nextDueAt: z.number().nullable(),
+  /** Time until the next lease, of an item or the processing lock, can be taken over; below 0 if it already can. */
+  lapseInMs: z.number().nullable(),
+}))
+type Look = OutputOf<typeof lookView>
+
 export const look = operation({
   name: 'queue.look',
   summary: 'Say whether there is anything to claim, and when there may be.',
@@ -67,32 +75,31 @@ export const look = operation({
     queue: fields.queue,
     lapses: z.boolean().optional().describe('Also report when the next lease there ends.'),
   }),
-  output: () =>
-    z.object({
-      ready: z.boolean(),
-      nextDueAt: z.number().nullable(),
-      /** Time until the next lease, of an item or the processing lock, can be taken over; below 0 if it already can. */
-      lapseInMs: z.number().nullable(),
-    }),
+  output: lookView,
   needs: ({ queue, lapses }, caller) => ({
     ...lineOf(queue, caller, 1),
     nextDueAt: { select: 'nextDueAt', queue },
     offers: { select: 'offered', queue, agent: caller.agent, filter: null, limit: 1 },
-    // The store may spare manual leases, so the first to expire need not be the first that can be taken.
-    bound: lapses ? { select: 'heldItems', queue, isBound: true, limit: 1 } : null,
-    manual: lapses ? { select: 'heldItems', queue, isBound: false, limit: 1 } : null,
+    held: lapses ? { select: 'heldItems', queue, limit: 1 } : null,
     locks: lapses ? { select: 'lock', name: processingLockName(queue) } : null,
   }),
-  decide({ offers, nextDueAt, bound, manual, locks, ...line }, _input, { wall, now, manualGraceMs }) {
+  decide({ offers, nextDueAt, held, locks, ...line }, { queue }, { wall, now, manualGraceMs }): Step<Look> {
     const claimable = [...firstInLine(line, 1), ...offers]
-    const held = [...(bound ?? []), ...(manual ?? [])].map(({ item }) => item)
-    const leases = [...held, ...(locks ?? [])]
-    const ends = leases.map((lease) => lapsesAt(lease, { manualGraceMs }))
-    return reply({
-      // An item that is due becomes ready through the claim that finds it.
-      ready: claimable.length > 0 || (nextDueAt !== null && nextDueAt <= wall),
-      nextDueAt,
-      lapseInMs: ends.length === 0 ? null : Math.min(...ends) - now,
-    })
+    const answer = (items: readonly Item[]) => {
+      const ends = [...items, ...(locks ?? [])].map((lease) => lapsesAt(lease, { manualGraceMs }))
+      return reply({
+        // An item that is due becomes ready through the claim that finds it.
+        ready: claimable.length > 0 || (nextDueAt !== null && nextDueAt <= wall),
+        nextDueAt,
+        lapseInMs: ends.length === 0 ? null : Math.min(...ends) - now,
+      })
+    }
+    const first = held?.[0]?.item
+    if (first === undefined || first.instance !== null || manualGraceMs === 0)
+      return answer(first ? [first] : [])
+    // It is spared after it expires, so one that a process renews may be free before it.
+    return ask({ bound: { select: 'heldItems', queue, isBound: true, limit: 1 } }, ({ bound }) =>
+      answer([first, ...bound.map(({ item }) => item)]),
+    )
   },
 })

@@ -35,7 +35,7 @@ export const heldLoaders = {
   heldItems({ queue, isBound, limit }, scope) {
     const parameters = new Parameters(scope)
     const one = queue === null ? '' : `and t.queue = ${parameters.add(queue)}`
-    const some = isBound === undefined ? '' : `and t.instance is ${isBound ? 'not ' : ''}null`
+    const some = isBound ? 'and t.instance is not null' : ''
     const text = `select ${columnsFrom(tables.item, 't')}, ${youngerWriter('t')}, (${lastEvent})
 from holdfast.item t
 where t.namespace = $1 and t.phase = 'held' ${one} ${some} ${readableItem}

@@ -70,7 +70,7 @@ export const heldLoaders = {
 
   heldItems(source, { queue, isBound, limit }) {
     const one = queue === null ? '' : 'and queue = ?'
-    const some = isBound === undefined ? '' : `and instance is ${isBound ? 'not ' : ''}null`
+    const some = isBound ? 'and instance is not null' : ''
     const name = queue === null ? [] : [queue]
     const sql = `select ${packed(tables.item)}, (${lastEvent})
 from item
