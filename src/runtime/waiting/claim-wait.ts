@@ -4,7 +4,7 @@
  */
 import { closedError } from '../../errors.ts'
 import type { Session } from '../session/session.ts'
-import { inTime, untilDeadline } from './deadline.ts'
+import { endOf, inTime, untilDeadline } from './deadline.ts'
 import { claimEveryMs, hasLapsedSince, nextLookMs } from './next-look.ts'
 import { wakeOn } from './wake-up.ts'
 
@@ -38,9 +38,11 @@ const lookEveryMs = 1000
 
 export async function waitForWork<Answer>(session: Session, wait: ClaimWait<Answer>): Promise<Answer> {
   const { environment, engine } = session
-  const deadline = environment.monotonic() + wait.waitMs
-  /** Later where the process was frozen: that is no reason to give the store no time to answer. */
-  const end = () => Math.max(deadline, environment.monotonic())
+  let deadline = environment.monotonic() + wait.waitMs
+  const end = () => {
+    deadline = endOf(deadline, environment.monotonic())
+    return deadline
+  }
   const soon = <Asked>(asked: Promise<Asked>) => inTime(session, asked, end(), undefined, wait.signal)
   const by = () => ({ agent: wait.agent, ...untilDeadline(session, end()) })
   const look = () => soon(session.call('queue.look', { queue: wait.queue, lapses: true }, by()))

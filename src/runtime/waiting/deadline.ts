@@ -28,6 +28,11 @@ export function untilDeadline({ environment }: { readonly environment: Environme
   return { patienceMs: leftUntil(deadline, environment.monotonic()) }
 }
 
+/** When a wait really ends: a process that was frozen long past its deadline still gives the store time to answer. */
+export function endOf(deadline: number, now: number): number {
+  return now > deadline + answerMs ? now : deadline
+}
+
 function leftUntil(deadline: number, now: number): number {
   return Math.max(0, Math.max(deadline, Math.min(now, deadline) + answerMs) - now)
 }
