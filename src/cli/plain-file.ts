@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { giveFileToCaller } from '../host/user.ts'
+import { giveFileToCaller } from '../host/hand-over.ts'
 
 /** Null if there is no such file. */
 export type PlainFile =

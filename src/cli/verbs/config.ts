@@ -3,7 +3,7 @@ import { closeSync, fchmodSync, openSync, renameSync, writeFileSync } from 'node
 import { withoutPassword } from '../../domain/store-url.ts'
 import { InvalidError } from '../../errors.ts'
 import { fileModeIn } from '../../host/access.ts'
-import { giveFileToCaller } from '../../host/user.ts'
+import { giveFileToCaller } from '../../host/hand-over.ts'
 import { type ConfigKey, configKeys, withSetting } from '../config-file.ts'
 import { lines } from '../drawing.ts'
 import { formatDuration } from '../duration.ts'
