@@ -1,13 +1,13 @@
 /** Verbs for operators, who may change items and queues no matter who holds them. */
 
 import { counted } from '../../domain/count.ts'
-import { InvalidError } from '../../errors.ts'
 import { inPieces, sumOf } from '../../runtime/session/input.ts'
 import { lines } from '../drawing.ts'
 import { verb } from '../verb.ts'
 import { freedText, healingLines, healingText, linesOption, recoveryDetails } from './healing-text.ts'
 import { itemLine } from './item-text.ts'
 import { queueDetails } from './queue-look.ts'
+import { manyRequests } from './wait.ts'
 
 /** A queue has no messages. */
 function freedInQueue({ entriesReclaimed, locksCleaned }: Parameters<typeof freedText>[0]): string {
@@ -26,7 +26,10 @@ export const queueControlVerbs = [
     options: [{ flags: '--dry-run', description: 'count what would be retried, without changing anything' }],
     async act(call) {
       const dryRun = call.options.dryRun === true
-      if (call.idempotencyKey !== undefined) throw manyRetries()
+      if (call.idempotencyKey !== undefined) {
+        const next = 'leave out --idempotency-key: a repeated command retries only what is still failed'
+        throw manyRequests('retry-failed', next)
+      }
       const hf = await call.open()
       return {
         ...(await hf.queue(call.input.queue).retryFailed({ reason: call.input.reason, dryRun })),
@@ -128,10 +131,3 @@ export const queueControlVerbs = [
     details: recoveryDetails,
   }),
 ]
-
-function manyRetries(): InvalidError {
-  return new InvalidError({
-    what: '--idempotency-key covers one request, and each item is retried by one of its own',
-    next: 'leave it out: a repeated command retries only what is still failed',
-  })
-}

@@ -38,19 +38,19 @@ export async function claimWaiting<Name extends WaitingClaim>(
   { queue, wanted }: { queue: string; wanted?: object },
 ): Promise<ResultOf<Name>> {
   const waitMs = waitOptionMs(call)
+  if (waitMs === 0) return call.execute(operation, call.input)
+  if (call.idempotencyKey !== undefined) throw manyRequests()
+  const hf = await call.open()
+  await call.bindToRegistered()
   let isFirst = true
   const claim = async () => {
     const answer: ResultOf<WaitingClaim> = await call.execute(operation, call.input)
     // A mistyped name would be waited for in vain.
-    if (waitMs > 0 && isFirst && answer.outcome === 'empty' && !answer.exists)
+    if (isFirst && answer.outcome === 'empty' && !answer.exists)
       printTalk(call.io, `warning  ${refusalText(answer, call.view)}; waiting`)
     isFirst = false
-    return answer as ResultOf<Name>
+    return answer
   }
-  if (waitMs === 0) return claim()
-  if (call.idempotencyKey !== undefined) throw manyRequests()
-  const hf = await call.open()
-  await call.bindToRegistered()
   return whileInterruptible(async (signal) => {
     for (;;) {
       const answer = await hf.waitForWork<ResultOf<WaitingClaim>>({
@@ -83,9 +83,9 @@ async function giveBack(
   if (lock) await call.execute('queue.releaseProcessingLock', { queue, token: lock.lease.token })
 }
 
-export function manyRequests(): InvalidError {
+export function manyRequests(what = 'a wait', next = 'leave out --wait or --idempotency-key'): InvalidError {
   return new InvalidError({
-    what: 'a wait makes many requests, and an idempotency key covers only one',
-    next: 'leave out --wait or --idempotency-key',
+    what: `${what} makes many requests, and an idempotency key covers only one`,
+    next,
   })
 }
