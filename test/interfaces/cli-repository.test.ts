@@ -14,11 +14,11 @@ import fs, {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { syncBuiltinESMExports } from 'node:module'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { aShell, cleanEnvironment, program, type Shell } from '../support/cli.ts'
+import { everywhere, whileLinked } from '../support/planted.ts'
 import { anOpenFolder, colleague, holdfastAs, noStranger, stranger } from '../support/stranger.ts'
 
 /** A mount in a namespace of its own ends with the process that made it. */
@@ -495,16 +495,13 @@ test('config set accepts no line that somebody takes back while it looks [S5d-1]
   const { repository, config } = aClone(shell, 'agent = "eve"\n')
   const openSync = fs.openSync.bind(fs)
   let reads = 0
-  const opening = vi.spyOn(fs, 'openSync').mockImplementation((path, ...how) => {
-    // A text for how it is opened means that it is written.
-    if (path === config && typeof how[0] === 'number' && ++reads === 3) truncateSync(config)
-    return openSync(path, ...how)
-  })
-  syncBuiltinESMExports()
-  onTestFinished(() => {
-    opening.mockRestore()
-    syncBuiltinESMExports()
-  })
+  everywhere(
+    vi.spyOn(fs, 'openSync').mockImplementation((path, ...how) => {
+      // A text for how it is opened means that it is written.
+      if (path === config && typeof how[0] === 'number' && ++reads === 3) truncateSync(config)
+      return openSync(path, ...how)
+    }),
+  )
 
   const answer = await inClone(shell, repository)('config', 'set', 'namespace', 'team')
 
@@ -621,15 +618,12 @@ describe('a .holdfast of another user', () => {
       mkdirSync(theirs)
       chownSync(theirs, colleague.uid, colleague.gid)
       chownSync(holdfast, stranger.uid, stranger.gid)
-      const opened = vi.spyOn(fs, 'fchmodSync').mockImplementationOnce(() => {
-        renameSync(holdfast, checked)
-        renameSync(theirs, holdfast)
-      })
-      syncBuiltinESMExports()
-      onTestFinished(() => {
-        opened.mockRestore()
-        syncBuiltinESMExports()
-      })
+      const opened = everywhere(
+        vi.spyOn(fs, 'fchmodSync').mockImplementationOnce(() => {
+          renameSync(holdfast, checked)
+          renameSync(theirs, holdfast)
+        }),
+      )
 
       await inClone(shell, repository, { SUDO_UID: String(stranger.uid) })(
         'config',
@@ -650,25 +644,15 @@ describe('a .holdfast of another user', () => {
       const shell = aShell()
       const { repository, holdfast, config } = aClone(shell, '')
       for (const path of [holdfast, config]) chownSync(path, stranger.uid, stranger.gid)
-      const [roots, aside] = [join(shell.folder, 'roots'), join(shell.folder, 'aside')]
+      const roots = join(shell.folder, 'roots')
       mkdirSync(roots)
       const { openSync } = fs
-      const opened = vi.spyOn(fs, 'openSync').mockImplementation((path, flags, mode) => {
-        if (flags !== 'wx') return openSync(path, flags, mode)
-        renameSync(holdfast, aside)
-        symlinkSync(roots, holdfast)
-        try {
-          return openSync(path, flags, mode)
-        } finally {
-          rmSync(holdfast)
-          renameSync(aside, holdfast)
-        }
-      })
-      syncBuiltinESMExports()
-      onTestFinished(() => {
-        opened.mockRestore()
-        syncBuiltinESMExports()
-      })
+      everywhere(
+        vi.spyOn(fs, 'openSync').mockImplementation((path, flags, mode) => {
+          if (flags !== 'wx') return openSync(path, flags, mode)
+          return whileLinked(holdfast, roots, () => openSync(path, flags, mode))
+        }),
+      )
 
       await inClone(shell, repository, { SUDO_UID: String(stranger.uid) })(
         'config',
@@ -694,16 +678,13 @@ describe('a .holdfast of another user', () => {
       const [tokens, roots] = [join(holdfast, 'store.db-leases'), join(shell.folder, 'roots')]
       mkdirSync(roots)
       const { mkdirSync: make } = fs
-      const made = vi.spyOn(fs, 'mkdirSync').mockImplementation((path, mode) => {
-        if (path !== tokens) return make(path, mode)
-        symlinkSync(roots, tokens)
-        return undefined
-      })
-      syncBuiltinESMExports()
-      onTestFinished(() => {
-        made.mockRestore()
-        syncBuiltinESMExports()
-      })
+      const made = everywhere(
+        vi.spyOn(fs, 'mkdirSync').mockImplementation((path, mode) => {
+          if (path !== tokens) return make(path, mode)
+          symlinkSync(roots, tokens)
+          return undefined
+        }),
+      )
 
       await run('queue', 'next', 'q')
 
@@ -763,18 +744,15 @@ describe('a .holdfast of another user', () => {
       mkdirSync(secrets, { mode: 0o700 })
       writeFileSync(join(secrets, 'key'), 'of root')
       const { openSync } = fs
-      const opened = vi.spyOn(fs, 'openSync').mockImplementation((path, flags, mode) => {
-        if (path === holdfast && existsSync(secrets)) {
-          renameSync(holdfast, join(shell.folder, 'new'))
-          renameSync(secrets, holdfast)
-        }
-        return openSync(path, flags, mode)
-      })
-      syncBuiltinESMExports()
-      onTestFinished(() => {
-        opened.mockRestore()
-        syncBuiltinESMExports()
-      })
+      everywhere(
+        vi.spyOn(fs, 'openSync').mockImplementation((path, flags, mode) => {
+          if (path === holdfast && existsSync(secrets)) {
+            renameSync(holdfast, join(shell.folder, 'new'))
+            renameSync(secrets, holdfast)
+          }
+          return openSync(path, flags, mode)
+        }),
+      )
 
       await inClone(shell, repository, { SUDO_UID: String(stranger.uid) })(
         'config',

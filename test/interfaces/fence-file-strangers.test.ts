@@ -11,11 +11,11 @@ import {
   writeFileSync,
 } from 'node:fs'
 import promises from 'node:fs/promises'
-import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { writeFileFenced } from 'holdfast/fences'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { everywhere } from '../support/planted.ts'
 import { noStranger, stranger } from '../support/stranger.ts'
 
 const grant = (token: number) => ({ resource: 'lock:deploy', token })
@@ -69,14 +69,9 @@ describe('a fenced file', () => {
     const own = join(folder, 'own')
     mkdirSync(own, { mode: 0o700 })
     const before = modeOf(own)
-    const made = vi
-      .spyOn(promises, 'mkdir')
-      .mockImplementationOnce(async () => symlinkSync(own, fence) as never)
-    syncBuiltinESMExports()
-    onTestFinished(() => {
-      made.mockRestore()
-      syncBuiltinESMExports()
-    })
+    const made = everywhere(
+      vi.spyOn(promises, 'mkdir').mockImplementationOnce(async () => symlinkSync(own, fence) as never),
+    )
 
     const written = await writeFileFenced(file, 'new', grant(1)).catch((error) => error.code)
 

@@ -9,7 +9,6 @@ import fs, {
   mkdirSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -17,11 +16,11 @@ import fs, {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { open } from 'holdfast'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { aShell, cleanEnvironment, program } from '../support/cli.ts'
+import { everywhere, whileLinked } from '../support/planted.ts'
 import { anOpenFolder, colleague, holdfastAs, noStranger, runAs, stranger } from '../support/stranger.ts'
 
 const quiet = { background: false, logger: false } as const
@@ -141,18 +140,15 @@ describe('a shared store', () => {
     const config = join(home, 'config.toml')
     writeFileSync(secret, '', { mode: 0o600 })
     const { chmodSync: change } = fs
-    const changed = vi.spyOn(fs, 'chmodSync').mockImplementation((path, mode) => {
-      if (modeOf(home) === '2770' && lstatSync(config).isFile()) {
-        rmSync(config)
-        symlinkSync(secret, config)
-      }
-      change(path, mode)
-    })
-    syncBuiltinESMExports()
-    onTestFinished(() => {
-      changed.mockRestore()
-      syncBuiltinESMExports()
-    })
+    const changed = everywhere(
+      vi.spyOn(fs, 'chmodSync').mockImplementation((path, mode) => {
+        if (modeOf(home) === '2770' && lstatSync(config).isFile()) {
+          rmSync(config)
+          symlinkSync(secret, config)
+        }
+        change(path, mode)
+      }),
+    )
 
     await shell.run('init', '--shared')
 
@@ -202,28 +198,18 @@ describe('a shared store', () => {
       const folder = anOpenFolder()
       chownSync(folder, stranger.uid, stranger.gid)
       const [store, roots] = [join(folder, 'store.db'), join(anOpenFolder(), 'roots')]
-      const [bells, aside] = [`${store}-bells`, `${store}-aside`]
+      const bells = `${store}-bells`
       holdfastAs(stranger, { cwd: folder }, '--store', store, 'queue', 'add', 'q', '1')
       rmSync(bells, { recursive: true })
       mkdirSync(roots)
       const { openSync } = fs
-      const opened = vi.spyOn(fs, 'openSync').mockImplementation((path, flags, mode) => {
-        if (path !== `${bells}/00` || (Number(flags) & constants.O_CREAT) === 0)
-          return openSync(path, flags, mode)
-        renameSync(bells, aside)
-        symlinkSync(roots, bells)
-        try {
-          return openSync(path, flags, mode)
-        } finally {
-          rmSync(bells)
-          renameSync(aside, bells)
-        }
-      })
-      syncBuiltinESMExports()
-      onTestFinished(() => {
-        opened.mockRestore()
-        syncBuiltinESMExports()
-      })
+      everywhere(
+        vi.spyOn(fs, 'openSync').mockImplementation((path, flags, mode) => {
+          if (path !== `${bells}/00` || (Number(flags) & constants.O_CREAT) === 0)
+            return openSync(path, flags, mode)
+          return whileLinked(bells, roots, () => openSync(path, flags, mode))
+        }),
+      )
 
       const hf = await open(store, quiet)
       await hf.close()
@@ -246,15 +232,12 @@ describe('anything in place of one of our files', () => {
     const { folder } = aShell()
     const [bells, own] = [join(folder, 'store.db-bells'), join(folder, 'own')]
     mkdirSync(own, { mode: 0o755 })
-    const made = vi.spyOn(fs, 'mkdirSync').mockImplementationOnce(() => {
-      symlinkSync(own, bells)
-      return undefined
-    })
-    syncBuiltinESMExports()
-    onTestFinished(() => {
-      made.mockRestore()
-      syncBuiltinESMExports()
-    })
+    const made = everywhere(
+      vi.spyOn(fs, 'mkdirSync').mockImplementationOnce(() => {
+        symlinkSync(own, bells)
+        return undefined
+      }),
+    )
 
     const hf = await open(join(folder, 'store.db'), quiet)
     await hf.close()
