@@ -6,6 +6,13 @@ import { openHere, until } from './support.ts'
 
 const own = ownServer()
 
+/** Of another program: it has written something, and does not end. */
+async function openTransaction(): Promise<void> {
+  const client = await own.connect()
+  await client.query('begin')
+  await client.query('select pg_current_xact_id()')
+}
+
 test('a slow read does not keep any lease from being renewed [S5c-7]', async () => {
   const store = own.newStore()
   const hf = await openHere(store)
@@ -51,9 +58,7 @@ test('a renewal that is sent along with a read does not wait for it [S5c-7]', as
 test('of reads sent together, only the one that is held back is repeated [S5c-7]', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { background: false })
-  const client = await own.connect()
-  await client.query('begin')
-  await client.query('select pg_current_xact_id()')
+  await openTransaction()
   const { item } = await hf.queue('q').add('work')
   const answered: string[] = []
 
@@ -72,9 +77,7 @@ test('of reads sent together, only the one that is held back is repeated [S5c-7]
 test('an open transaction keeps back the events of everything, but not of one thing, whatever kinds are wanted', async () => {
   const store = own.newStore()
   const hf = await openHere(store, { background: false })
-  const client = await own.connect()
-  await client.query('begin')
-  await client.query('select pg_current_xact_id()')
+  await openTransaction()
   await hf.state('theme').set('dark')
   const one = { subject: 'state', id: 'theme' } as const
 
