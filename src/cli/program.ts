@@ -149,8 +149,8 @@ export async function fillGroup(
     if (!isAnyNamed || group.isSingle || verb.isDefault || words.includes(verb.name))
       describeVerb(own, verb, act)
     if (verb.isDefault) {
-      const path = `${command.name()} ${verb.name}`
-      command.addHelpText('after', `\n${command.name()} alone is ${path}; see holdfast ${path} --help.`)
+      const usual = `holdfast ${command.name()} ${verb.name}`
+      command.addHelpText('after', `\nholdfast ${command.name()} is short for ${usual}; see ${usual} --help.`)
     }
   }
 }

@@ -84,7 +84,9 @@ describe('events list', () => {
     ]
 
     expect(alone.stdout).toBe((await shell.run('events', 'list', '--limit', '1', '--json')).stdout)
-    expect(help.stdout).toContain('events alone is events list; see holdfast events list --help.')
+    expect(help.stdout).toContain(
+      'holdfast events is short for holdfast events list; see holdfast events list --help.',
+    )
   })
 
   test('lists the kinds once if the one asked for resembles none of them [S6-E5]', async () => {
